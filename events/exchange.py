@@ -18,14 +18,16 @@ the exchange and comes from the very incarnation that is awaited.
 An exchange pauses only the partitions for which nobody acts; all others are served throughout.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from enum import Enum
 from typing import ClassVar
 
 import msgspec
 
+from topolog.events import awaited as waiting
 from topolog.events import changes, ownership
 from topolog.events.asked import RequestRef
+from topolog.events.awaited import Asked, Awaited
 from topolog.events.groups import GroupAltered, GroupCreated, GroupDropped, GroupEvent, GroupRow
 from topolog.events.ids import Incarnation, NodeId, Offset, Place, Position, TopologyVersion
 from topolog.events.membership import NodeJoined, NodeLeft, NodeRow
@@ -72,23 +74,9 @@ class Trigger(msgspec.Struct, frozen=True):
     at: Position
 
 
-class Awaited(msgspec.Struct, frozen=True):
-    """A server whose single map is asked for: only this incarnation can give it."""
-
-    node: NodeId
-    incarnation: Incarnation
-
-
-class Asked(msgspec.Struct, frozen=True):
-    """An awaited server, and the position that asked it."""
-
-    node: NodeId
-    incarnation: Incarnation
-    at: Position
-
-
 class ExchangeStarted(msgspec.Struct, frozen=True):
-    """`maps`: the offset of topic `maps` from which on its answers stand (K4); `began_at_ms`: for people only."""
+    """`awaited`: only whose answer it needs; `maps`: the offset of topic `maps` from which on its answers stand (K4);
+    `began_at_ms`: for people only."""
 
     triggers: tuple[Trigger, ...]
     awaited: tuple[Awaited, ...]
@@ -97,7 +85,7 @@ class ExchangeStarted(msgspec.Struct, frozen=True):
 
 
 class ExchangeMerged(msgspec.Struct, frozen=True):
-    """Joins and leaves that an open exchange takes in; `awaited` are the servers that joined (N4)."""
+    """Joins and leaves that an open exchange takes in; `awaited` are the servers that it needs besides (N4)."""
 
     triggers: tuple[Trigger, ...]
     awaited: tuple[Awaited, ...]
@@ -132,7 +120,8 @@ class Waited(msgspec.Struct, frozen=True):
 class ExchangeCompleted(msgspec.Struct, frozen=True):
     """The outcome is whole; `version` is the result's, `waited` everybody who answered, in the order of answers.
 
-    `unheard` are servers it was completed without, because to stop them would have taken the last copy of a partition.
+    `unheard` are servers it was completed without: what waits for their answers stays paused, or without their copies,
+    until they are heard.
     """
 
     version: TopologyVersion
@@ -141,7 +130,7 @@ class ExchangeCompleted(msgspec.Struct, frozen=True):
 
 
 class ExchangeOverdue(msgspec.Struct, frozen=True):
-    """The open exchange has waited long for these: from here on operators see whom, and since when."""
+    """The last exchange was completed without these, and still needs their answers: from here on operators see that."""
 
     awaited: tuple[NodeId, ...]
 
@@ -206,7 +195,8 @@ ExchangeEvent = (
 class ExchangeRow(Row, frozen=True):
     """An exchange, open while `completed_at` is None, under its first version; `started_at` names it in single maps.
 
-    `overdue`: whom the log named at `overdue_at`, when nobody else was left to answer; it says so once, so they stay.
+    Answers count that have applied `counts_from`: its own beginning, or that of the exchange that first missed somebody
+    (DS17). `overdue`: whom the log named at `overdue_at` as silent for long since it was completed without them.
     """
 
     KIND: ClassVar[str] = "exchange"
@@ -218,6 +208,7 @@ class ExchangeRow(Row, frozen=True):
     maps: Offset
     started_at: Position
     began_at_ms: int
+    counts_from: Position
     completed_at: Position | None = None
     waited: tuple[Waited, ...] = ()
     overdue_at: Position | None = None
@@ -305,6 +296,7 @@ def evolve_others(state: State, event: NodeJoined | NodeLeft | GroupEvent, place
             queue(state, TriggerType.JOIN, event.joiner.node, place)
         case NodeLeft() if _is_server(state, event.node):
             _leave(state, event.node, place)
+            waiting.note_left(state, event.node)
             queue(state, TriggerType.LEAVE, event.node, place)
         case GroupCreated():
             for row in ownership.empty_rows(event.group.name, event.group.partitions):
@@ -333,8 +325,8 @@ def _drop_group(state: State, group: str) -> None:
 def _leave(state: State, node: NodeId, place: Place) -> None:
     """The node's incarnation has left at `place`: what it acted for, nobody does (DS1); its hand-overs are cancelled.
 
-    Where the receiver leaves, the former primary acts again, under a new token (DS8), and nobody else may: whether it
-    has stopped, or has even read that it should, nobody knows, and no exchange would ask it again.
+    Where the receiver leaves, the former primary acts again, under a new token (DS8, DS18), and nobody else may:
+    whether it has stopped, or has even read that it should, nobody knows, and no exchange would ask it again.
     """
     for key, row in list(state.rows(HandOverRow)):
         kept = tuple(move for move in row.moves if node not in (row.node, move.to))
@@ -374,62 +366,62 @@ def _take_up(state: State, triggers: Sequence[Trigger]) -> None:
 
 def _start(state: State, event: ExchangeStarted, place: Place) -> None:
     assert open_exchange(state) is None, "one exchange is open at a time"
-    state.put(str(event.triggers[0].version), _row(event, place))
+    state.put(str(event.triggers[0].version), _row(state, event, place))
     _take_up(state, event.triggers)
     done = sorted((row.started_at, key) for key, row in state.rows(ExchangeRow) if row.completed_at is not None)
     for _, key in done[: max(0, len(done) - EXCHANGES_KEPT)]:
         state.drop(ExchangeRow, key)
 
 
-def _row(event: ExchangeStarted, place: Place) -> ExchangeRow:
+def _row(state: State, event: ExchangeStarted, place: Place) -> ExchangeRow:
     first, last = event.triggers[0].version, event.triggers[-1].version
-    asked = _asked(event.awaited, place)
-    return ExchangeRow(first, last, event.triggers, asked, event.maps, place.position, event.began_at_ms)
-
-
-def _asked(awaited: Iterable[Awaited], place: Place) -> tuple[Asked, ...]:
-    return tuple(Asked(each.node, each.incarnation, place.position) for each in awaited)
+    asked, missed = waiting.asked(state, event.awaited, place), waiting.unheard(state)
+    counts_from = missed.counts_from if missed else place.position
+    return ExchangeRow(
+        first, last, event.triggers, asked, event.maps, place.position, event.began_at_ms, counts_from=counts_from
+    )
 
 
 def _merge(state: State, event: ExchangeMerged, place: Place) -> None:
     row = open_exchange(state)
     assert row is not None, "there is no exchange to merge into"
     _take_up(state, event.triggers)
+    gone = {trigger.subject for trigger in event.triggers if trigger.type is TriggerType.LEAVE}
+    gone |= {each.node for each in event.awaited}
     merged = msgspec.structs.replace(
         row,
         result=event.triggers[-1].version,
         triggers=(*row.triggers, *event.triggers),
-        awaited=(*_still_awaited(row.awaited, event), *_asked(event.awaited, place)),
+        awaited=(*waiting.still_awaited(row.awaited, gone), *waiting.asked(state, event.awaited, place)),
     )
     state.put(str(row.version), merged)
 
 
-def _still_awaited(awaited: Iterable[Asked], event: ExchangeMerged) -> Iterator[Asked]:
-    """Whoever left is awaited no more (PI5); of one that came back, the newer incarnation."""
-    gone = {trigger.subject for trigger in event.triggers if trigger.type is TriggerType.LEAVE}
-    gone |= {each.node for each in event.awaited}
-    return (each for each in awaited if each.node not in gone)
-
-
 def _complete(state: State, event: ExchangeCompleted, place: Place) -> None:
+    """What a joiner has lost is accounted for by now, unless only its own answer can tell."""
     row = open_exchange(state)
     assert row is not None and row.result == event.version, "another exchange is open"
     done = msgspec.structs.replace(
         row, completed_at=place.position, waited=event.waited, awaited=(), unheard=event.unheard
     )
     state.put(str(row.version), done)
-    for each in row.awaited:
-        node = state.get(NodeRow, each.node)
-        is_here = node is not None and node.is_member and node.incarnation == each.incarnation
-        if is_here and each.node not in event.unheard:
-            note_lost(state, each.node, lost=False)
+    waiting.note_unheard(state, event.unheard, row.awaited, row.counts_from, row.maps, place)
+    joined = {(trigger.subject, trigger.at) for trigger in row.triggers if trigger.type is TriggerType.JOIN}
+    heard = {(each.node, each.incarnation) for each in row.awaited}
+    for name in {name for name, _ in (*joined, *heard)}.difference(event.unheard):
+        node = state.get(NodeRow, name)
+        if node is None or not node.is_member:
+            continue
+        if (node.node, node.joined_at) in joined or (node.node, node.incarnation) in heard:
+            note_lost(state, node.node, lost=False)
 
 
 def _mark_overdue(state: State, event: ExchangeOverdue, place: Place) -> None:
-    row = open_exchange(state)
+    row = newest_exchange(state)
     assert row is not None, "no exchange waits"
     late = msgspec.structs.replace(row, overdue_at=place.position, overdue=event.awaited)
     state.put(str(row.version), late)
+    waiting.note_overdue(state, place)
 
 
 def _switch(state: State, event: AffinitySwitched, place: Place) -> None:

@@ -25,7 +25,7 @@ of fixed width; nodes are numbers in one roster, in the order in which they firs
 | lost | partition | u1 | 1 if no owner is left of it (DS2) |
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any, ClassVar
 
 import msgspec
@@ -287,6 +287,16 @@ def in_question(columns: Columns, wanted: Wanted) -> NDArray[np.intp]:
     return np.flatnonzero(~is_alike.all(axis=1) | (columns.acting == NOBODY))
 
 
+def unlisted(rows: Sequence[OwnershipRow], wanted: Wanted, nodes: Collection[NodeNumber]) -> frozenset[int]:
+    """The partitions of a group, all of whose rows these are, for which one of the nodes is wanted and is not listed as
+    such."""
+    columns = Columns.over(rows)
+    is_meant = np.isin(wanted, list(nodes))
+    listed = np.where((columns.states & WANTED) != 0, columns.holders, NOBODY)
+    is_listed = (wanted[:, :, np.newaxis] == listed[:, np.newaxis, :]).any(axis=2)
+    return frozenset(np.flatnonzero((is_meant & ~is_listed).any(axis=1)).tolist())
+
+
 def held_by(row: OwnershipRow, node: NodeNumber) -> list[int]:
     """The partitions of a row of which the node holds a copy."""
     holds = (_array(row.holders, "<u2", (row.count, row.width), writable=False) == node).any(axis=1)
@@ -328,16 +338,12 @@ def differing(before: OwnershipRow | None, row: OwnershipRow) -> list[int]:
     return [row.first + at for at in np.flatnonzero(tables.any(axis=1) | lines).tolist()]
 
 
-def is_settled(row: OwnershipRow, *, but_for_absent: bool = False) -> bool:
-    """Whether every copy is wanted and owns, and the wanted primary acts; nothing is left to do here.
-
-    `but_for_absent`: places that leaving has emptied, and partitions for which nobody acts since, are passed over.
-    """
+def is_settled(row: OwnershipRow) -> bool:
+    """Whether every copy is wanted and owns, and the wanted primary acts; nothing is left to do here."""
     if not row.width or row.states.count(_OWNING_WANTED) + row.states.count(0) < len(row.states):
         return False
     columns = Columns(row)
-    acts_as_wanted, is_absent = columns.acting == columns.holders[:, 0], columns.acting == NOBODY
-    return bool((acts_as_wanted | is_absent).all() if but_for_absent else (acts_as_wanted & ~is_absent).all())
+    return bool(((columns.acting == columns.holders[:, 0]) & (columns.acting != NOBODY)).all())
 
 
 def restless(rows: Sequence[OwnershipRow]) -> list[OwnershipRow]:

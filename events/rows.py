@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from topolog.events.awaited import UnheardRow
 from topolog.events.baseline import AutoAdjustRow, BaselineRow, ClusterStateRow, FormerBaselineRow
 from topolog.events.claims import ClaimsRow, LineRow, UsersRow
 from topolog.events.drains import DrainRow
@@ -40,6 +41,7 @@ ROWS: tuple[type[Row], ...] = (
     OwnershipRow,
     QueueRow,
     ExchangeRow,
+    UnheardRow,
     HandOverRow,
     ClusterStateRow,
     BaselineRow,

@@ -8,11 +8,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from heapq import merge
 from itertools import islice, takewhile
 
+from topolog.events.awaited import Asked
 from topolog.events.changes import unpacked
 from topolog.events.errors import NotFound
 from topolog.events.exchange import (
     AffinitySwitched,
-    Asked,
     ExchangeCompleted,
     ExchangeMerged,
     ExchangeOverdue,

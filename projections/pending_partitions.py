@@ -10,7 +10,8 @@ from itertools import islice
 
 import msgspec
 
-from topolog.events.exchange import Asked, ExchangeRow, HandOverRow, QueueRow
+from topolog.events.awaited import Asked
+from topolog.events.exchange import ExchangeRow, HandOverRow, QueueRow
 from topolog.events.groups import GroupRow
 from topolog.events.ids import Position
 from topolog.projections import baselines, exchanges, explain_exchange, partitions, patience

@@ -1,5 +1,6 @@
 """What is due if nothing changes: the deadlines of all rows, kept up to date from the state's journal."""
 
+from topolog.events.awaited import UnheardRow
 from topolog.events.baseline import AutoAdjustRow
 from topolog.events.exchange import ExchangeRow
 from topolog.events.ids import NOWHERE
@@ -13,7 +14,17 @@ from topolog.streams.rules import baseline, exchange, membership, objects, repai
 from topolog.streams.rules.deadlines import Deadline
 from topolog.streams.rules.exchange import Patience
 
-_KINDS = (LeaseRow, RequesterRow, ExchangeRow, AutoAdjustRow, ChangeRow, SessionRow, SegmentRow, ScheduleRow)
+_WAITING_FOR_MAPS = (ExchangeRow, UnheardRow)
+_KINDS = (
+    LeaseRow,
+    RequesterRow,
+    *_WAITING_FOR_MAPS,
+    AutoAdjustRow,
+    ChangeRow,
+    SessionRow,
+    SegmentRow,
+    ScheduleRow,
+)
 
 
 class Agenda:
@@ -74,7 +85,15 @@ class Agenda:
 
     @property
     def waits_for_maps(self) -> bool:
-        return any(kind == ExchangeRow.KIND for kind, _ in self._keys)
+        kinds = {kind.KIND for kind in _WAITING_FOR_MAPS}
+        return any(kind in kinds for kind, _ in self._keys)
+
+    def interrupt_maps(self, state: State) -> None:
+        """Every wait for a map starts again."""
+        self.map_gaps += 1
+        for kind in _WAITING_FOR_MAPS:
+            for key, _ in state.rows(kind):
+                self.revise(state, (kind.KIND, key))
 
     def drain(self) -> dict[str, Deadline | None]:
         """Deadlines that are new, and None for keys that are gone, since the last drain."""
@@ -96,6 +115,8 @@ class Agenda:
                 return requesters.deadlines(key[1], row)
             case ExchangeRow() as row:
                 return exchange.deadlines(row, self._patience, self.map_gaps)
+            case UnheardRow() as row:
+                return exchange.deadlines_of_unheard(row, self._patience, self.map_gaps)
             case AutoAdjustRow() as row:
                 return baseline.deadlines(row)
             case ChangeRow() as row:

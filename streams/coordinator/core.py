@@ -264,7 +264,7 @@ class Core:
 
     def silent(self) -> list[NodeId]:
         """The servers whose maps the open exchange still waits for."""
-        return self.exchanges.silent(self.state, self._known())
+        return self.exchanges.silent(self.state, self._known(), self.reports)
 
     def cut(self) -> Cut:
         """The state as it is now, at the end of the last set that was decided."""
@@ -289,9 +289,7 @@ class Core:
 
     def interrupt_maps(self) -> None:
         """The coordinator was not reading maps to their end: every wait for one starts again."""
-        self.agenda.map_gaps += 1
-        for version, _ in self.state.rows(ExchangeRow):
-            self.agenda.revise(self.state, (ExchangeRow.KIND, version))
+        self.agenda.interrupt_maps(self.state)
 
     def encoded(self, decision: Decision) -> bytes:
         """The decision's bytes at the feature level in force; raises as `Codec.encode_decision` does."""
@@ -385,9 +383,7 @@ class Core:
     def _due_partitions(self) -> list[Decision]:
         if not any(self.state.count(kind) for kind in (GroupRow, ExchangeRow, QueueRow)):
             return []
-        return self.exchanges.settle(
-            self.state, self._known(), self.reports.drained(), self.agenda.waited_through, self.at_ms
-        )
+        return self.exchanges.settle(self.state, self._known(), self.reports, self.agenda.waited_through, self.at_ms)
 
     def _known(self) -> Known:
         """Also what is decided and not read back yet: a node may read it before we do, and its map speaks of it."""

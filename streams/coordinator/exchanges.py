@@ -10,6 +10,7 @@ A million partitions are four thousand rows: between two exchanges only those ar
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from topolog.events import ownership
+from topolog.events.awaited import unheard
 from topolog.events.codec import Decision
 from topolog.events.exchange import newest_exchange, open_exchange, queued
 from topolog.events.groups import GroupRow
@@ -21,10 +22,10 @@ from topolog.events.partitions import PartitionState, decode_codes, states_of
 from topolog.events.single_maps import NodeMap, SinglePartitionMap, unpack_counters
 from topolog.events.state import Key, State
 from topolog.events.terms import cluster
+from topolog.streams.coordinator.reports import Reports
 from topolog.streams.rules import copies, exchange, hand_over, placement
 from topolog.streams.rules.affinity import Candidate, Indexes, Placement, ideal, ideal_after
 from topolog.streams.rules.exchange import Told
-from topolog.streams.rules.hand_over import Drained
 from topolog.streams.rules.single_maps import (
     Inbox,
     Known,
@@ -74,29 +75,29 @@ class Exchanges:
             self._reports[record.node] = list(_reports(receipt.map, known.groups))
         return receipt
 
-    def silent(self, state: State, known: Known) -> list[NodeId]:
+    def silent(self, state: State, known: Known, reports: Reports) -> list[NodeId]:
         """Who is awaited by the open exchange and has not answered."""
         row = open_exchange(state)
-        heard = answers(self.inbox, known)
-        return [each.node for each in row.awaited if each.node not in heard] if row else []
+        return exchange.silent(state, row, self._told(state, known, reports, 0)) if row else []
 
     def source(self, node: str) -> str:
         """The record of the node's newest map, as stamps name it: `maps/0@17 n3`."""
         return self._sources.get(NodeId(node), "")
 
     def settle(
-        self, state: State, known: Known, drained: Drained, waited_through: Position, at_ms: int
+        self, state: State, known: Known, reports: Reports, waited_through: Position, at_ms: int
     ) -> list[Decision]:
         """What follows about partitions; call again until nothing does. `at_ms`: wall time, for people."""
-        decided = exchange.settle(state, self._told(state, known, at_ms), self._choose)
-        decided = decided or hand_over.settle(state, drained, waited_through)
+        decided = exchange.settle(state, self._told(state, known, reports, at_ms), self._choose)
+        decided = decided or hand_over.settle(state, reports.drained(), waited_through)
         if decided or open_exchange(state) or queued(state):
             return decided
         rows = self._rows_to_do(state)
+        left_out = placement.left_out(state, self._choose) if rows else {}
         return (
             copies.settle(state, self._take_reports(known))
-            or hand_over.prepare(state, rows)
-            or copies.surplus(state, rows)
+            or hand_over.prepare(state, rows, left_out)
+            or copies.surplus(state, rows, left_out)
         )
 
     def _rows_to_do(self, state: State) -> list[OwnershipRow]:
@@ -127,20 +128,15 @@ class Exchanges:
             return after
         return previous
 
-    def _told(self, state: State, known: Known, at_ms: int) -> Told:
-        row = open_exchange(state)
-        if row is None:
-            kept = self.inbox.kept.items()
-            heard = [node for node, told in kept if node in known.members and told.applied.position >= known.exchange]
-            return Told({}, self.next_offset, at_ms, heard=heard)
-        awaited = {each.node for each in row.awaited}
+    def _told(self, state: State, known: Known, reports: Reports, at_ms: int) -> Told:
+        """What is known beside the log. No map answers what has not been asked."""
+        row, missed = open_exchange(state), unheard(state)
         found: dict[NodeId, MapAnswer] = {}
-        for node in answers(self.inbox, known):
-            if node in awaited:
-                found[node] = self._answers[node]
-                found[node].began_at_ms = row.began_at_ms
-                found[node].has_lost_all = _has_lost_all(state, node)
-        return Told(found, self.next_offset, at_ms, self._passed)
+        for node in answers(self.inbox, known) if row or missed else ():
+            found[node] = self._answers[node]
+            found[node].began_at_ms = row.began_at_ms if row else at_ms
+            found[node].has_lost_all = _has_lost_all(state, node)
+        return Told(found, self.next_offset, at_ms, self._passed, reports.hearing)
 
     def _take_reports(self, known: Known) -> list[copies.Report]:
         """Loads and clearings that the newest maps tell of: each is looked at once, outside of exchanges."""
@@ -222,12 +218,14 @@ def maps_from(state: State) -> Offset:
 
 def known_of(state: State, position: Position, chains: Mapping[Position, bytes]) -> Known:
     """What maps are judged by, as the log has been decided up to `position`."""
-    newest = newest_exchange(state)
+    newest, missed = newest_exchange(state), unheard(state)
+    counts_from = missed or newest
     return Known(
         log_id=bytes.fromhex(cluster(state).log_id),
         position=position,
         members={row.node: row.incarnation for row in placement.servers(state)},
         groups={name: KnownGroup(row.partitions, row.created_at) for name, row in state.rows(GroupRow)},
         exchange=newest.started_at if newest else NOWHERE,
+        counts_from=counts_from.counts_from if counts_from else NOWHERE,
         chains=chains,
     )

@@ -14,8 +14,9 @@ from collections.abc import Iterable, Iterator, Mapping, Set
 import msgspec
 
 from topolog.events import ownership
+from topolog.events.awaited import Asked, unheard
 from topolog.events.errors import HookFailed
-from topolog.events.exchange import HandOverRow, newest_exchange, open_exchange
+from topolog.events.exchange import HandOverRow, open_exchange
 from topolog.events.group_definition import PARTITIONS_MAX
 from topolog.events.groups import GroupRow
 from topolog.events.ids import Incarnation, NodeId, Position, Term
@@ -190,13 +191,15 @@ class NodeCopies:
         self._told = None
 
     def _asked_at(self, state: State, incarnation: Incarnation) -> Position | None:
-        """The position that asks this incarnation for its map, if one does; also that of an exchange that had to do
+        """The position that asks this incarnation for its map, if one does; also that of an exchange that has done
         without it, which another one mends when it is heard."""
-        row = newest_exchange(state)
-        if row is not None and self._node in row.unheard:
-            return row.completed_at
-        asked = row.awaited if row else ()
-        return next((each.at for each in asked if (each.node, each.incarnation) == (self._node, incarnation)), None)
+        row, missed = open_exchange(state), unheard(state)
+        if row is not None and self._is_in(row.awaited, incarnation):
+            return row.started_at
+        return missed.missed_at if missed and self._is_in(missed.servers, incarnation) else None
+
+    def _is_in(self, asked: Iterable[Asked], incarnation: Incarnation) -> bool:
+        return any((each.node, each.incarnation, each.needs_map) == (self._node, incarnation, True) for each in asked)
 
     def _has_news(self, state: State) -> bool:
         """Forgets what the log shows by now, or what is of an earlier life of its copy."""

@@ -11,6 +11,7 @@ from enum import Enum
 from topolog.events import membership as m
 from topolog.events.baseline import StateChangeStarted
 from topolog.events.codec import CODEC, Codec
+from topolog.events.exchange import ExchangeMerged, ExchangeStarted
 from topolog.events.fold import Fold, Folded, Ignored
 from topolog.events.ids import NOWHERE, Incarnation, NodeId, Place, Position, Slot
 from topolog.events.log import Entry
@@ -153,6 +154,8 @@ class NodeCore:
             case m.NodeLeft() as left if self._is_own(left.node, left.incarnation):
                 self.lease.void()
                 self.phase, self.left_reason = Phase.GONE, left.reason
+            case ExchangeStarted() | ExchangeMerged() as asking:
+                self.wants_acknowledgement |= any(self._is_own(each.node, each.incarnation) for each in asking.awaited)
             case event if isinstance(event, ACKNOWLEDGED):
                 self.wants_acknowledgement = True
 

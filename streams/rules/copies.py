@@ -6,7 +6,7 @@ repeated or late. Nothing changes while an exchange is open (PI8), and the node 
 shows it.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 import msgspec
 
@@ -55,14 +55,16 @@ def settle(state: State, reports: Iterable[Report]) -> list[Decision]:
     return _decisions(found)
 
 
-def surplus(state: State, rows: Iterable[OwnershipRow]) -> list[Decision]:
+def surplus(state: State, rows: Iterable[OwnershipRow], left_out: Mapping[str, Collection[int]]) -> list[Decision]:
     """Copies in these rows that nobody needs: all that are wanted own, the wanted primary acts, no hand-over is under
-    way."""
+    way. `left_out`: partitions for which others are wanted than are listed (DS19)."""
     if open_exchange(state) or queued(state) or state.count(HandOverRow):
         return []
     found: dict[str, dict[int, Change]] = {}
     for row in rows:
-        for each in ownership.ownerships(row, ownership.with_surplus(row)):
+        withheld = left_out.get(row.group, ())
+        there = [partition for partition in ownership.with_surplus(row) if partition not in withheld]
+        for each in ownership.ownerships(row, there):
             found.setdefault(row.group, {})[each.partition] = _rented(each)
     return _decisions(found)
 

@@ -1,12 +1,21 @@
 """Rules of the exchange: when one begins, what it takes in, whom it waits for and for how long, what it decides.
 
 A new exchange takes the oldest trigger; one of joins and leaves takes all of those that stand in a row behind it, and
-those that come while it is open (N1, N2, N6). Servers are asked only where something is to be learnt: when members
-leave a fully rebalanced cluster nobody is (P1, P2).
+those that come while it is open (N1, N2, N6).
 
-Waiting is bounded and visible (DESIGN §4.3.9). Whoever has not answered `warn_ms` after it was asked is named in the
-log; after `evict_ms` it is stopped as STUCK. If that would take the last copy of a partition, the exchange is completed
-without it instead, and what needs its map stays paused until it is heard.
+Threats. A server that hangs, with a copy or without, and everybody's failover waits for it. A coordinator that does not
+wait, and gives away what only the silent one has; or one that begins exchange behind exchange without an end.
+
+It waits for nobody whom it does not need (DS10-DS17). Whom it needs, the rule of one partition says (`outcome.py`): the
+awaited are the union over the partitions in question as the log knows them when it begins, mostly none or the joiner.
+It ends when all of them are heard, or `gather_ms` after it began, whatever is missing then: what could be decided is,
+the rest stays as it is, PAUSED where nobody acts, and whoever was needed is `unheard` (`events/awaited.py`). Their late
+answers start the next exchange, in which they count.
+
+That an exchange ends is safe at any moment, for an outcome is made of what is known, partition by partition; to wait
+only spares the next one. So the bound on failover is `gather_ms` and no other node's hook, and what stays paused waits
+for a server that is in its owner row. Whoever stays `unheard` for `warn_ms` is named in the log, after `evict_ms` it is
+stopped as STUCK, unless that would take the last copy of a partition; one that applies nothing loses its lease anyway.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -17,6 +26,7 @@ import msgspec
 
 from topolog.events import last_owners, ownership
 from topolog.events.asked import RequestRef
+from topolog.events.awaited import Asked, Awaited, UnheardRow, unheard
 from topolog.events.baseline import cluster_state
 from topolog.events.changes import Changes
 from topolog.events.cluster_state import Operation
@@ -24,8 +34,6 @@ from topolog.events.codec import Decision
 from topolog.events.errors import Refused
 from topolog.events.exchange import (
     MERGED,
-    Asked,
-    Awaited,
     ExchangeCompleted,
     ExchangeMerged,
     ExchangeOverdue,
@@ -37,7 +45,6 @@ from topolog.events.exchange import (
     Trigger,
     TriggerType,
     Waited,
-    newest_exchange,
     open_exchange,
     queued,
 )
@@ -52,9 +59,10 @@ from topolog.streams.rules import cluster_state as rules_of_cluster
 from topolog.streams.rules import placement
 from topolog.streams.rules.allowed import is_allowed
 from topolog.streams.rules.deadlines import Deadline
+from topolog.streams.rules.membership import Hearing
 from topolog.streams.rules.outcome import Ask, outcome
 from topolog.streams.rules.outcomes import Holdings, Server, Servers, outcomes
-from topolog.streams.rules.placement import Choose
+from topolog.streams.rules.placement import Choose, Roster
 
 _NAMES_MAX, _NAMES_WITH_CHANGES_MAX = 1_000, 100
 """Names of nodes that fit one record, by themselves and beside changes, were each as long as a name can be."""
@@ -64,14 +72,16 @@ _TRIGGERS_MAX = 250
 
 
 class Patience(msgspec.Struct, frozen=True):
-    """How long a server may leave an exchange without its map before operators see it, and before it is stopped."""
+    """How long an exchange waits for those that it needs; how long one of them may stay silent before operators see it,
+    and before it is stopped."""
 
+    gather_ms: int = 50
     warn_ms: int = 5_000
     evict_ms: int = 60_000
 
 
 class Answer(Holdings, Protocol):
-    """A single map that answers the open exchange; `waited_ms`: how long it took."""
+    """A single map that counts as an answer; `waited_ms`: how long it took."""
 
     @property
     def incarnation(self) -> Incarnation: ...
@@ -84,17 +94,25 @@ Answers = Mapping[NodeId, Answer]
 
 
 class Told(msgspec.Struct, frozen=True):
-    """What is known beside the log: who has answered the open exchange, which waits for a map have passed.
+    """What is known beside the log.
 
-    `maps`: how far the topic `maps` has been read. `at_ms`: wall time, for people. `heard`: servers of which there is a
-    map from behind the beginning of the last exchange.
+    `answers`: the maps that count, sent since the exchange that first missed somebody; `maps`: how far the topic has
+    been read; `at_ms`: wall time, for people; `passed`: which waits have passed; `heard`: the newest heartbeats.
     """
 
     answers: Answers
     maps: Offset
     at_ms: int
     passed: Collection[str] = ()
-    heard: Collection[NodeId] = ()
+    heard: Hearing = {}
+
+
+class _Look(msgspec.Struct, frozen=True):
+    """What an exchange would decide now, and whom it still needs: those in `maps` for what their maps say."""
+
+    decided: list[Decision]
+    needed: frozenset[NodeId]
+    maps: frozenset[NodeId]
 
 
 def decide(state: State, request: LossResetRequested | ExchangeRequested, ref: RequestRef) -> list[Decision]:
@@ -112,34 +130,44 @@ def settle(state: State, told: Told, choose: Choose) -> list[Decision]:
     """What follows about exchanges; call again until nothing does."""
     row, waiting = open_exchange(state), queued(state)
     if row is not None and _takes_in(row) and (more := _alike(waiting)):
-        return [ExchangeMerged(more, tuple(_joined(state, more)))]
+        return [_merged(state, row, more, told, choose)]
     if not cluster_state(state).shares_out:
         return []
-    if row is None:
-        return _begin(state, waiting, told, choose) if waiting else _hear_late(state, told)
-    silent = [each for each in row.awaited if _is_here(state, each) and not _has_answered(each, told.answers)]
-    if not silent:
-        return _end(state, row, told.answers, choose, ())
-    return _overdue(row, silent, told) or _evict(state, row, silent, told, choose)
+    if row is not None:
+        return _end(state, row, told, choose)
+    if waiting:
+        return _begin(state, waiting, told, choose)
+    missed = unheard(state)
+    if missed is None or not state.count(GroupRow):
+        return []
+    return _hear_late(state, missed, told) or _overdue(missed, told) or _evict(state, missed, told)
 
 
 def deadlines(row: ExchangeRow, patience: Patience, gaps: int) -> list[Deadline]:
-    """When to say for whom an open exchange waits, and when to stop waiting.
+    """When an open exchange waits no more.
 
     `gaps` counts how often the coordinator was not hearing maps: silence must be heard to count, so a gap makes a new
     key.
     """
-    if row.completed_at is not None:
-        return []
+    return [] if row.completed_at else [Deadline(_gathered(row) + str(gaps), row.started_at, patience.gather_ms)]
+
+
+def deadlines_of_unheard(row: UnheardRow, patience: Patience, gaps: int) -> list[Deadline]:
+    """When to name, and when to stop, whom the last exchange has not heard; as `deadlines`."""
     waits = (("warn", patience.warn_ms), ("evict", patience.evict_ms))
     return [
-        Deadline(f"{_key(each, what)}{gaps}", each.at, after_ms) for each in row.awaited for what, after_ms in waits
+        Deadline(f"{_key(each, what)}{gaps}", each.at, after_ms) for each in row.servers for what, after_ms in waits
     ]
+
+
+def silent(state: State, row: ExchangeRow, told: Told) -> list[NodeId]:
+    """Whom the open exchange still waits for."""
+    return [each.node for each in row.awaited if _is_awaited(state, each, told, row.counts_from)]
 
 
 def stops_waiting(key: str) -> bool:
     """Whether behind this deadline a server is waited for no more."""
-    return key.startswith("exchange/") and "/evict/" in key
+    return key.startswith("exchange/") and ("/evict/" in key or "/gather/" in key)
 
 
 # Beginning.
@@ -156,18 +184,35 @@ def _reset(state: State, request: LossResetRequested, ref: RequestRef) -> Decisi
 
 
 def _begin(state: State, waiting: tuple[Trigger, ...], told: Told, choose: Choose) -> list[Decision]:
-    triggers = _alike(waiting) or waiting[:1]
-    if all(trigger.type is TriggerType.LEAVE for trigger in triggers) and _was_rebalanced(state):
-        started = ExchangeStarted(triggers, (), told.maps, told.at_ms)
-        completed = ExchangeCompleted(triggers[-1].version, (), ())
-        return [started, *_decided(state, triggers, {}, choose), completed]
-    return [ExchangeStarted(triggers, tuple(_awaited(placement.servers(state))), told.maps, told.at_ms)]
+    """The exchange of the oldest triggers; over at once where it needs nobody (P1, P2)."""
+    triggers, missed = _alike(waiting) or waiting[:1], unheard(state)
+    look = _look(state, triggers, told, choose, missed.counts_from if missed else None)
+    maps = missed.maps if missed else told.maps
+    if look.needed:
+        return [ExchangeStarted(triggers, _awaited(state, triggers, look), maps, told.at_ms)]
+    started = ExchangeStarted(triggers, (), maps, told.at_ms)
+    completed = ExchangeCompleted(triggers[-1].version, (), ())
+    return rules_of_cluster.cooled_by(state, look.decided) or [started, *look.decided, completed]
 
 
-def _was_rebalanced(state: State) -> bool:
-    """Up to what the leaving itself has torn open."""
-    return all(
-        ownership.is_settled(row, but_for_absent=True) for group in _groups(state) for row in _rows(state, group)
+def _merged(state: State, row: ExchangeRow, more: tuple[Trigger, ...], told: Told, choose: Choose) -> ExchangeMerged:
+    """Whoever is needed now and was not asked yet is asked."""
+    asked = {(each.node, each.incarnation): each.needs_map for each in row.awaited}
+    look = _look(state, (*row.triggers, *more), told, choose, row.counts_from)
+    awaited = _awaited(state, more, look)
+    return ExchangeMerged(
+        more, tuple(each for each in awaited if asked.get((each.node, each.incarnation)) not in (True, each.needs_map))
+    )
+
+
+def _awaited(state: State, triggers: Sequence[Trigger], look: _Look) -> tuple[Awaited, ...]:
+    """Who is needed, in the order of their joining. Where only members have left it is enough that the others are
+    there, but for those that may have come back with something."""
+    is_leave = all(trigger.type is TriggerType.LEAVE for trigger in triggers)
+    return tuple(
+        Awaited(row.node, row.incarnation, needs_map=not is_leave or row.node in look.maps)
+        for row in placement.servers(state)
+        if row.node in look.needed
     )
 
 
@@ -181,60 +226,64 @@ def _alike(waiting: Iterable[Trigger]) -> tuple[Trigger, ...]:
     return tuple(takewhile(lambda trigger: trigger.type in MERGED, islice(waiting, _TRIGGERS_MAX)))
 
 
-def _joined(state: State, triggers: Iterable[Trigger]) -> Iterator[Awaited]:
-    names = dict.fromkeys(trigger.subject for trigger in triggers if trigger.type is TriggerType.JOIN)
-    return _awaited(row for row in placement.servers(state) if row.node in names)
-
-
-def _awaited(rows: Iterable[NodeRow]) -> Iterator[Awaited]:
-    return (Awaited(row.node, row.incarnation) for row in rows)
-
-
 # Waiting.
 
 
-def _has_answered(asked: Asked, answers: Answers) -> bool:
+def _is_heard(row: NodeRow, told: Told, counts_from: Position | None) -> bool:
+    """Whether this life of the server has answered, or has applied the question; `counts_from` None: it was not asked
+    yet."""
+    if _has_answered(row, told.answers):
+        return True
+    heard = told.heard.get(row.node)
+    if heard is None or heard.incarnation != row.incarnation or counts_from is None:
+        return False
+    return heard.applied >= counts_from
+
+
+def _has_answered(asked: NodeRow | Asked, answers: Answers) -> bool:
     answer = answers.get(asked.node)
     return answer is not None and answer.incarnation == asked.incarnation
 
 
-def _is_here(state: State, asked: Asked) -> bool:
+def _is_awaited(state: State, asked: Asked, told: Told, counts_from: Position) -> bool:
     """Whoever has left is awaited no more (PI5), also where its leaving waits for the next exchange."""
     row = state.get(NodeRow, asked.node)
-    return row is not None and row.is_member and row.incarnation == asked.incarnation
+    if row is None or not row.is_member or row.incarnation != asked.incarnation:
+        return False
+    return not (_has_answered(asked, told.answers) if asked.needs_map else _is_heard(row, told, counts_from))
 
 
-def _overdue(row: ExchangeRow, silent: Sequence[Asked], told: Told) -> list[Decision]:
-    """Named once, when the first of them has been awaited for too long."""
-    if row.overdue_at is not None or not any(_has_passed(each, "warn", told) for each in silent):
+def _hear_late(state: State, missed: UnheardRow, told: Told) -> list[Decision]:
+    """A server that the last exchange has done without is heard: what it alone can tell needs another one (DS17)."""
+    if all(_is_awaited(state, each, told, missed.counts_from) for each in missed.servers):
         return []
-    return [ExchangeOverdue(tuple(each.node for each in silent))]
+    return [ExchangeQueued(None, TriggerType.REQUESTED, "", changed_view(state))]
 
 
-def _evict(state: State, row: ExchangeRow, silent: Sequence[Asked], told: Told, choose: Choose) -> list[Decision]:
-    """Stop who keeps all waiting; complete without those that hold a last copy once there is nobody else to wait for.
+def _overdue(missed: UnheardRow, told: Told) -> list[Decision]:
+    """Named once, when the first of them has been silent for too long."""
+    if missed.overdue_at is not None or not any(_has_passed(each, "warn", told) for each in missed.servers):
+        return []
+    return [ExchangeOverdue(tuple(each.node for each in missed.servers))]
 
-    Who is being stopped already is still waited for: its lease ends, and it leaves.
-    """
-    stuck = [each for each in silent if _has_passed(each, "evict", told)]
-    needed = {each.node for each in stuck if _holds_a_last_copy(state, each.node, told.answers)}
-    stopped = [
+
+def _evict(state: State, missed: UnheardRow, told: Told) -> list[Decision]:
+    """Stop who answers nobody, unless it holds a last copy; who is being stopped already leaves when its lease ends."""
+    return [
         LeaseStopped(None, each.node, each.incarnation, LeaveReason.STUCK)
-        for each in stuck
-        if each.node not in needed and _standing(state, each.node) is Standing.MEMBER
+        for each in missed.servers
+        if _has_passed(each, "evict", told)
+        and _standing(state, each.node) is Standing.MEMBER
+        and not _holds_a_last_copy(state, each.node, missed)
     ]
-    if stopped:
-        return list(stopped)
-    if stuck and {each.node for each in silent} == needed:
-        return _end(state, row, told.answers, choose, tuple(each.node for each in silent))
-    return []
 
 
-def _holds_a_last_copy(state: State, node: NodeId, answers: Answers) -> bool:
-    """Whether it owns a partition that no server owns which has answered."""
+def _holds_a_last_copy(state: State, node: NodeId, missed: UnheardRow) -> bool:
+    """Whether it owns a partition that no server owns which is here and not silent itself."""
     number = ownership.number_of(state, node)
     names = ownership.names(state)
-    others = [names.index(each) for each in answers if each in names and each != node]
+    silent = {each.node for each in missed.servers}
+    others = [names.index(row.node) for row in placement.servers(state) if row.node in names and row.node not in silent]
     if number is None:
         return False
     return any(
@@ -248,14 +297,6 @@ def _standing(state: State, node: NodeId) -> Standing:
     return row.standing
 
 
-def _hear_late(state: State, told: Told) -> list[Decision]:
-    """A server that an exchange had to do without is heard at last: what it alone can tell needs another one."""
-    last = newest_exchange(state)
-    if last is None or not state.count(GroupRow) or not any(node in told.heard for node in last.unheard):
-        return []
-    return [ExchangeQueued(None, TriggerType.REQUESTED, "", changed_view(state))]
-
-
 def _has_passed(asked: Asked, what: str, told: Told) -> bool:
     return any(key.startswith(_key(asked, what)) for key in told.passed)
 
@@ -264,38 +305,61 @@ def _key(asked: Asked, what: str) -> str:
     return f"exchange/{asked.at}/{asked.node}/{asked.incarnation}/{what}/"
 
 
+def _gathered(row: ExchangeRow) -> str:
+    return f"exchange/{row.started_at}/gather/"
+
+
 # Ending.
 
 
-def _end(
-    state: State, row: ExchangeRow, answers: Answers, choose: Choose, unheard: tuple[NodeId, ...]
-) -> list[Decision]:
-    heard = [each for each in row.awaited if _has_answered(each, answers)]
-    waited = [Waited(each.node, answers[each.node].waited_ms) for each in heard]
-    completed = ExchangeCompleted(row.result, tuple(sorted(waited, key=lambda each: each.waited_ms)), unheard)
-    decided = _decided(state, row.triggers, answers, choose)
-    return rules_of_cluster.cooled_by(state, decided) or [*decided, completed]
+def _end(state: State, row: ExchangeRow, told: Told, choose: Choose) -> list[Decision]:
+    """Once all that it waits for are heard, or the time for that is over."""
+    is_over = any(key.startswith(_gathered(row)) for key in told.passed)
+    if not is_over and silent(state, row, told):
+        return []
+    look = _look(state, row.triggers, told, choose, row.counts_from)
+    waited = (_waited(row, each, told) for each in row.awaited)
+    completed = ExchangeCompleted(
+        row.result,
+        tuple(sorted((each for each in waited if each), key=lambda each: each.waited_ms)),
+        tuple(sorted(look.needed)),
+    )
+    return rules_of_cluster.cooled_by(state, look.decided) or [*look.decided, completed]
 
 
-def _decided(state: State, triggers: Sequence[Trigger], answers: Answers, choose: Choose) -> list[Decision]:
-    """The full maps of all groups that change, and what is lost."""
-    resets = _resets(state, triggers)
-    joined = {trigger.subject for trigger in triggers if trigger.type is TriggerType.JOIN}
-    ready = placement.may_hold(state)
-    names = ownership.names(state)
-    known = (*names, *sorted({str(row.node) for row in ready}.difference(names)))
-    number_of = {node: number for number, node in enumerate(known)}
-    numbers = {row.node: number_of[row.node] for row in ready}
-    here = _here(state, number_of, answers, joined)
+def _waited(row: ExchangeRow, asked: Asked, told: Told) -> Waited | None:
+    """How long it took to hear of it; None if nobody has."""
+    answer, heard = told.answers.get(asked.node), told.heard.get(asked.node)
+    if answer is not None and answer.incarnation == asked.incarnation:
+        return Waited(asked.node, answer.waited_ms)
+    if (
+        asked.needs_map
+        or heard is None
+        or (heard.incarnation, True) != (asked.incarnation, heard.applied >= row.counts_from)
+    ):
+        return None
+    return Waited(asked.node, max(0, heard.appended_at_ms - row.began_at_ms))
+
+
+def _look(state: State, triggers: Sequence[Trigger], told: Told, choose: Choose, counts_from: Position | None) -> _Look:
+    """The full maps of all groups that change, what is lost, and who is needed for the rest."""
+    resets, roster = _resets(state, triggers), Roster.of(state)
+    here = _here(state, roster.number_of, told, counts_from)
     decided: list[Decision] = []
+    needed: set[NodeNumber] = set()
+    maps: set[NodeNumber] = set()
     for group in _groups(state):
-        rows, chosen_from = list(_rows(state, group)), placement.candidates(state, group, ready)
-        ask = Ask(begins_empty=group.loss_policy is LossPolicy.IGNORE, reset_at=resets.get(group.name))
-        wanted = placement.wanted(group, rows, chosen_from, numbers, ask, choose)
-        changes = outcomes(rows, wanted, here, ask, outcome)
-        decided += _full_maps(group, changes, known[len(names) :])
-        decided += _losses(group, changes, known)
-    return decided
+        rows, ask = list(_rows(state, group)), _ask(group, resets.get(group.name))
+        found = outcomes(rows, roster.wanted(state, group, rows, ask, choose), here, ask, outcome)
+        decided += _full_maps(group, found.changes, roster.new)
+        decided += _losses(group, found.changes, roster.names)
+        needed |= found.waits_for
+        maps |= found.needed
+    return _Look(decided, roster.nodes(needed), roster.nodes(maps))
+
+
+def _ask(group: GroupRow, reset_at: Position | None = None) -> Ask:
+    return Ask(begins_empty=group.loss_policy is LossPolicy.IGNORE, reset_at=reset_at)
 
 
 def _resets(state: State, triggers: Sequence[Trigger]) -> Mapping[str, Position]:
@@ -306,17 +370,13 @@ def _resets(state: State, triggers: Sequence[Trigger]) -> Mapping[str, Position]
     return {trigger.subject: trigger.at for trigger in triggers if trigger.type is TriggerType.LOSS_RESET}
 
 
-def _here(state: State, number_of: Mapping[str, NodeNumber], answers: Answers, joined: Collection[str]) -> Servers:
-    """Who is a member, and what those have told that have answered."""
+def _here(state: State, number_of: Mapping[str, NodeNumber], told: Told, counts_from: Position | None) -> Servers:
+    """Who is a member, who of them is heard, and what those have told that have answered."""
     found: dict[NodeNumber, Server] = {}
-    opened = open_exchange(state)
-    asked = {(each.node, each.incarnation) for each in opened.awaited} if opened else ()
     for row in placement.servers(state):
-        answer = answers.get(row.node)
-        told = answer if answer is not None and answer.incarnation == row.incarnation else None
         if row.node in number_of:
-            is_asked = (row.node, row.incarnation) in asked
-            found[number_of[row.node]] = Server(row.joined_at, told, row.node in joined, is_asked=is_asked)
+            answer = told.answers[row.node] if _has_answered(row, told.answers) else None
+            found[number_of[row.node]] = Server(row.joined_at, answer, is_heard=_is_heard(row, told, counts_from))
     return Servers(found)
 
 

@@ -8,7 +8,7 @@ the one verdict, AffinitySwitched makes the wanted primary act under a new token
 (`events/exchange.py`). A partition pauses for one round trip and its drain, all others go on.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from topolog.events import ownership
 from topolog.events.codec import Decision
@@ -23,6 +23,9 @@ from topolog.events.terms import changed_view
 Drained = Mapping[NodeId, tuple[Incarnation, Position]]
 """Up to which position every hand-over has drained, as each node's newest heartbeat says."""
 
+LeftOut = Mapping[str, Collection[int]]
+"""Partitions by group."""
+
 MOVED_AT_ONCE_MAX = 4_096
 """Partitions one node hands over at a time: the next follow when these have switched."""
 
@@ -35,14 +38,17 @@ def settle(state: State, drained: Drained, waited_through: Position) -> list[Dec
     return []
 
 
-def prepare(state: State, rows: Iterable[OwnershipRow]) -> list[Decision]:
-    """Hand-overs to begin in these rows; nothing while an exchange is open or waits."""
+def prepare(state: State, rows: Iterable[OwnershipRow], left_out: LeftOut) -> list[Decision]:
+    """Hand-overs to begin in these rows; nothing while an exchange is open or waits.
+
+    `left_out`: partitions of which not all that are wanted own, though all that are listed do (DS19).
+    """
     if open_exchange(state) or queued(state):
         return []
     busy = {row.node for _, row in state.rows(HandOverRow)}
     return [
         HandOverPrepared(former, _incarnation(state, former), tuple(_by_receiver(found)))
-        for former, found in _moves(state, rows).items()
+        for former, found in _moves(state, rows, left_out).items()
         if former not in busy
     ]
 
@@ -63,12 +69,14 @@ Found = list[tuple[str, int, NodeId]]
 """Group, partition and receiver of each move."""
 
 
-def _moves(state: State, rows: Iterable[OwnershipRow]) -> dict[NodeId, Found]:
+def _moves(state: State, rows: Iterable[OwnershipRow], left_out: LeftOut) -> dict[NodeId, Found]:
     """What each live former primary has to hand over, at most MOVED_AT_ONCE_MAX of it."""
     names = ownership.names(state)
     found: dict[NodeId, Found] = {}
     for row in rows:
         for partition, former, receiver in ownership.ready_to_switch(row):
+            if partition in left_out.get(row.group, ()):
+                continue
             moves = found.setdefault(NodeId(names[former]), [])
             if len(moves) < MOVED_AT_ONCE_MAX and _is_sound(state, names[receiver]):
                 moves.append((row.group, partition, NodeId(names[receiver])))

@@ -35,7 +35,7 @@ from topolog.events.ownership import (
     pieces,
 )
 from topolog.events.partitions import PartitionState
-from topolog.streams.rules.outcome import Ask, Present, as_change
+from topolog.streams.rules.outcome import Ask, Present, as_change, waits
 
 Outcome = Callable[[Ownership, Sequence[NodeNumber], Mapping[NodeNumber, Present], Ask], Change]
 Marks = NDArray[np.bool_]
@@ -59,13 +59,12 @@ class Holdings(Protocol):
 
 
 class Server(msgspec.Struct, frozen=True):
-    """A member, and its map if it is heard. `joined_at`: the position of its joining; `brings`: it has joined since the
-    last outcome, and may have copies that the log knows nothing of."""
+    """A member, and its map if it has sent one that counts. `joined_at`: the position of its joining; `is_heard`: it
+    has answered, or has applied the question."""
 
     joined_at: int
     told: Holdings | None = None
-    brings: bool = False
-    is_asked: bool = True
+    is_heard: bool = True
 
 
 class Servers:
@@ -75,15 +74,14 @@ class Servers:
         self._servers = servers
         count = max(servers, default=NO_PART) + 2  # the last one is nobody
         self._joined_at = np.full(count, np.iinfo(np.int64).max)
-        self._is_member, self._is_heard, self._brings, self._is_asked = (np.zeros(count, np.bool_) for _ in range(4))
+        self._is_member, self._is_heard, self._has_answered = (np.zeros(count, np.bool_) for _ in range(3))
         for number, server in servers.items():
             self._joined_at[number], self._is_member[number] = server.joined_at, True
-            self._is_heard[number], self._brings[number] = server.told is not None, server.brings
-            self._is_asked[number] = server.is_asked
+            self._is_heard[number], self._has_answered[number] = server.is_heard, server.told is not None
 
     def told(self, number: NodeNumber) -> Holdings:
         told = self._servers[number].told
-        assert told is not None, "it is heard"
+        assert told is not None, "it has answered"
         return told
 
     def joined_at(self, numbers: NDArray[np.uint16]) -> NDArray[np.int64]:
@@ -95,17 +93,22 @@ class Servers:
     def is_heard(self, numbers: NDArray[np.uint16]) -> Marks:
         return self._is_heard[self._at(numbers)]
 
-    def is_asked(self, numbers: NDArray[np.uint16]) -> Marks:
-        return self._is_asked[self._at(numbers)]
-
-    def brings(self, numbers: NDArray[np.uint16]) -> Marks:
-        return self._brings[self._at(numbers)]
+    def has_answered(self, numbers: NDArray[np.uint16]) -> Marks:
+        return self._has_answered[self._at(numbers)]
 
     def _at(self, numbers: NDArray[np.uint16]) -> NDArray[np.int64]:
         return np.minimum(numbers, len(self._joined_at) - 1).astype(np.int64)
 
 
-def outcomes(rows: Sequence[OwnershipRow], wanted: Wanted, servers: Servers, ask: Ask, rule: Outcome) -> Changes:
+class Outcomes(msgspec.Struct, frozen=True):
+    """What changes, and whom partitions still wait for; of `waits_for`, `needed` are those whose maps are needed."""
+
+    changes: Changes
+    waits_for: frozenset[NodeNumber]
+    needed: frozenset[NodeNumber]
+
+
+def outcomes(rows: Sequence[OwnershipRow], wanted: Wanted, servers: Servers, ask: Ask, rule: Outcome) -> Outcomes:
     """What `rule` changes of the partitions of a group, all of whose rows these are; `wanted` is by partition."""
     columns = Columns.over(rows)
     lines = in_question(columns, wanted)
@@ -114,7 +117,11 @@ def outcomes(rows: Sequence[OwnershipRow], wanted: Wanted, servers: Servers, ask
         _Situations(rows[0].group, columns, some, wanted[some], servers, ask).decided(rule)
         for some in (lines[piece] for piece in pieces(len(lines), parts_each))
     ]
-    return found[0] if len(found) == 1 else Changes.joined(found)
+    return Outcomes(
+        found[0].changes if len(found) == 1 else Changes.joined([each.changes for each in found]),
+        frozenset().union(*(each.waits_for for each in found)),
+        frozenset().union(*(each.needed for each in found)),
+    )
 
 
 class _Situations:
@@ -122,7 +129,7 @@ class _Situations:
 
     `parts`: node numbers, first those that are wanted, last whoever acts without a copy. `copies`: by place the part
     that holds one; `is_present`: whether the log lists it of the present life of its node. By part: who is a member,
-    who is heard, who says that it has a whole copy, and the order of the counters where that may matter.
+    who is heard, who has answered and says that it has a whole copy, and the order of counters where that may matter.
     """
 
     def __init__(
@@ -139,14 +146,32 @@ class _Situations:
         self._acting = _places(self._parts, columns.acting[lines][:, np.newaxis])[:, 0]
         self._is_present = since.astype(np.int64) > servers.joined_at(holders)
         self._is_member, self._is_heard = servers.is_member(self._parts), servers.is_heard(self._parts)
-        self._is_asked = servers.is_asked(self._parts)
+        self._has_answered = servers.has_answered(self._parts)
         self._has_whole = self._told_whole()
         self._ranks = self._told_ranks()
 
-    def decided(self, rule: Outcome) -> Changes:
-        """What the rule makes of each, without those that stay as they are."""
+    def decided(self, rule: Outcome) -> Outcomes:
+        """What the rule makes of each, and whom they wait for."""
         situation, firsts = self._alike()
-        after = [self._decide(line, rule) for line in firsts]
+        asked = [self._asked(line) for line in firsts]
+        waiting = [waits(*each) for each in asked]
+        changes = self._changes(situation, [self._decide(each, rule) for each in asked])
+        return Outcomes(
+            changes,
+            self._waited_for(situation, [each.servers for each in waiting]),
+            self._waited_for(situation, [each.servers if each.needs_maps else () for each in waiting]),
+        )
+
+    def _waited_for(self, situation: NDArray[np.intp], parts: Sequence[Sequence[int]]) -> frozenset[NodeNumber]:
+        """The nodes of these parts, by situation."""
+        found: set[NodeNumber] = set()
+        for number, some in enumerate(parts):
+            if some:
+                found.update(np.unique(self._parts[situation == number][:, list(some)]).tolist())
+        return frozenset(found)
+
+    def _changes(self, situation: NDArray[np.intp], after: Sequence[Change | None]) -> Changes:
+        """Without those that stay as they are."""
         changes = [each for each in after if each is not None]
         width = max((len(each.copies) for each in changes), default=0)
         places, states = np.full((len(after), width), NO_PART), np.zeros((len(after), width), np.uint8)
@@ -168,27 +193,28 @@ class _Situations:
         )
 
     def _may_matter(self) -> Marks:
-        """Whose word about a copy the rule may look at: a copy of a former life, or of who may bring one."""
-        matters = self._servers.brings(self._parts)
+        """Whose word about a copy the rule may look at: a copy that the log lists of a former life (DS10)."""
+        matters = np.zeros(self._parts.shape, np.bool_)
         lines, places = np.nonzero((self._copies != NO_PART) & ~self._is_present)
         matters[lines, self._copies[lines, places]] = True
         return matters
 
     def _told_whole(self) -> Marks:
         has_whole = np.zeros(self._parts.shape, np.bool_)
-        for line, part in np.argwhere(self._may_matter() & self._is_heard).tolist():
+        for line, part in np.argwhere(self._may_matter() & self._has_answered).tolist():
             told = self._servers.told(int(self._parts[line, part]))
             has_whole[line, part] = int(self._lines[line]) in told.whole(self._group)
         return has_whole
 
     def _told_ranks(self) -> NDArray[np.uint16]:
-        """Counters matter where nobody acts and the first that is wanted is no owner: only their order does (K3)."""
+        """Counters matter where nobody acts and the first that is wanted is no owner that is heard: their order."""
         ranks = np.zeros(self._parts.shape, np.uint16)
         has = self._is_present | np.take_along_axis(self._has_whole, np.maximum(self._copies, 0), axis=1)
         first_owns = ((self._copies == 0) & has & (self._states & ~np.uint8(WANTED) == _OWNING)).any(axis=1)
+        first_owns &= self._is_heard[:, 0]
         holds = (self._copies != NO_PART).any(axis=1)
         for line in np.flatnonzero((self._acting == NO_PART) & ~first_owns & holds).tolist():
-            partition, heard = int(self._lines[line]), np.flatnonzero(self._is_heard[line]).tolist()
+            partition, heard = int(self._lines[line]), np.flatnonzero(self._has_answered[line]).tolist()
             numbers = [int(self._parts[line, part]) for part in heard]
             counters = [self._servers.told(number).counters(self._group).get(partition, 0) for number in numbers]
             order = sorted({0, *counters})
@@ -197,7 +223,7 @@ class _Situations:
 
     def _alike(self) -> tuple[NDArray[np.intp], list[int]]:
         """By line the number of its situation; of each situation the first line."""
-        flags = self._is_member | self._is_heard << 1 | self._has_whole << 2 | self._is_asked << 3
+        flags = self._is_member | self._is_heard << 1 | self._has_whole << 2 | self._has_answered << 3
         by_line = (self._wanted, self._lost, self._acting, self._is_given_up)
         by_place = (self._copies, self._states, self._is_present, flags, self._ranks)
         table = np.hstack(
@@ -214,8 +240,8 @@ class _Situations:
             firsts.setdefault(number, line)
         return np.array(found, np.intp), list(firsts.values())
 
-    def _decide(self, line: int, rule: Outcome) -> Change | None:
-        """What the rule makes of this situation, in which parts are nodes; None if nothing."""
+    def _asked(self, line: int) -> tuple[Ownership, list[int], dict[int, Present], Ask]:
+        """What the rule is asked of this situation, in which parts are nodes."""
         acting = int(self._acting[line])
         before = Ownership(
             0,
@@ -224,22 +250,20 @@ class _Situations:
             _FORMER if self._is_given_up[line] else _PRESENT,
             bool(self._lost[line]),
         )
+        by_part = (self._is_member, self._has_whole, self._ranks, self._has_answered, self._is_heard)
         present = {
-            part: Present(_JOINED, bool(whole), int(rank), is_heard=bool(heard), is_asked=bool(asked))
-            for part, (member, heard, asked, whole, rank) in enumerate(
-                zip(
-                    self._is_member[line],
-                    self._is_heard[line],
-                    self._is_asked[line],
-                    self._has_whole[line],
-                    self._ranks[line],
-                    strict=True,
-                )
+            part: Present(_JOINED, bool(whole), int(rank), has_answered=bool(answered), is_heard=bool(heard))
+            for part, (member, whole, rank, answered, heard) in enumerate(
+                zip(*(each[line] for each in by_part), strict=True)
             )
             if member
         }
-        after = rule(before, list(range(int(self._wanted[line]))), present, self._ask)
-        return None if after == as_change(before) else after
+        return before, list(range(int(self._wanted[line]))), present, self._ask
+
+    def _decide(self, asked: tuple[Ownership, list[int], dict[int, Present], Ask], rule: Outcome) -> Change | None:
+        """What the rule makes of it; None if nothing."""
+        after = rule(*asked)
+        return None if after == as_change(asked[0]) else after
 
     def _copies_of(self, line: int) -> Iterator[Copy]:
         columns = (each[line].tolist() for each in (self._copies, self._states, self._is_present))

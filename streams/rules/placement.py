@@ -1,15 +1,17 @@
-"""Whom a group's partitions are wanted on: the affinity's choice over the baseline, or over the servers (A1.2, C4).
+"""Whom a group's partitions are wanted on: the affinity's choice over the baseline, or the servers (A1.2, C4, DS19).
 
 The members of the baseline are chosen from whether they are here or not, so that nothing moves when one is away. Only
 where a partition cannot begin, because all that are chosen for it are away, others take their place.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from topolog.events import ownership
+from topolog.events.awaited import unheard
 from topolog.events.baseline import placed_by
 from topolog.events.drains import is_drained
 from topolog.events.groups import GroupRow
@@ -47,7 +49,43 @@ def candidates(state: State, group: GroupRow, ready: Sequence[NodeRow]) -> list[
     return [Candidate(member.node, member.attributes) for member in counted]
 
 
-def wanted(
+class Roster(msgspec.Struct, frozen=True):
+    """Names by number, of those too that have none yet: `new` many; `ready` may get copies."""
+
+    names: tuple[str, ...]
+    new: tuple[str, ...]
+    number_of: Mapping[str, NodeNumber]
+    ready: list[NodeRow]
+
+    @classmethod
+    def of(cls, state: State) -> "Roster":
+        ready, known = may_hold(state), ownership.names(state)
+        new = tuple(sorted({str(row.node) for row in ready}.difference(known)))
+        names = (*known, *new)
+        return cls(names, new, {node: number for number, node in enumerate(names)}, ready)
+
+    def wanted(self, state: State, group: GroupRow, rows: Sequence[OwnershipRow], ask: Ask, choose: Choose) -> Wanted:
+        """The affinity's choice for each partition."""
+        numbers = {row.node: self.number_of[row.node] for row in self.ready}
+        return _wanted(group, rows, candidates(state, group, self.ready), numbers, ask, choose)
+
+    def nodes(self, numbers: Iterable[NodeNumber]) -> frozenset[NodeId]:
+        return frozenset(NodeId(self.names[number]) for number in numbers)
+
+
+def left_out(state: State, choose: Choose) -> dict[str, frozenset[int]]:
+    """The partitions, by group, for which a server is wanted that is not listed, for it is not heard (DS15, DS19)."""
+    missed, roster = unheard(state), Roster.of(state)
+    silent = {roster.number_of[each.node] for each in missed.servers if each.node in roster.number_of} if missed else ()
+    found: dict[str, frozenset[int]] = {}
+    for _, group in state.rows(GroupRow) if silent else ():
+        rows = list(ownership.rows_of(state, group.name, group.partitions))
+        wanted = roster.wanted(state, group, rows, Ask(), choose)
+        found[group.name] = ownership.unlisted(rows, wanted, silent)
+    return found
+
+
+def _wanted(
     group: GroupRow,
     rows: Sequence[OwnershipRow],
     chosen_from: Sequence[Candidate],

@@ -58,7 +58,7 @@ class MapVerdict(Enum):
     AHEAD = ("Its node has applied more of the log than its reader knows.", False)
     NOT_A_MEMBER = ("Its node is no server of the cluster, or no longer.", False)
     STALE_INCARNATION = ("Another process life of its node is the member.", False)
-    OLD_EXCHANGE = ("A later exchange has begun than the one it answers.", False)
+    OLD_EXCHANGE = ("A later exchange has begun, in which answers to that one do not count.", False)
     UNKNOWN_EXCHANGE = ("It answers an exchange that has not begun.", True)
     OLD_SEQUENCE = ("A newer map of its node has come before it.", False)
     EQUAL = ("It has come before.", False)
@@ -92,7 +92,8 @@ class Known(msgspec.Struct, frozen=True):
 
     A leader's `position` is that of what it has decided: nodes may read a decision before its leader has read it back.
     `members` are servers; `exchange` is the position of the latest ExchangeStarted, over or not (NOWHERE before the
-    first); `chains` has the chain hash at positions that are remembered (K9).
+    first), `counts_from` that of the one from which on maps count as answers (DS17); `chains` has the chain hash at
+    positions that are remembered (K9).
     """
 
     log_id: bytes
@@ -100,6 +101,7 @@ class Known(msgspec.Struct, frozen=True):
     members: Mapping[NodeId, Incarnation]
     groups: Mapping[str, KnownGroup]
     exchange: Position
+    counts_from: Position
     chains: Mapping[Position, bytes] = {}
 
 
@@ -144,9 +146,10 @@ def receive(inbox: Inbox, known: Known, record: SinglePartitionMap) -> tuple[Inb
 
 
 def answers(inbox: Inbox, known: Known) -> dict[NodeId, NodeMap]:
-    """The kept maps that answer the latest exchange, of members that are still the same process life."""
+    """The kept maps that count as answers, of members that are still the same process life (DS13): whoever has applied
+    the question tells all that it has, whatever it was that it sent its map for."""
     kept = _of_members(inbox.kept, known)
-    return {node: told for node, told in kept.items() if told.exchange == known.exchange}
+    return {node: told for node, told in kept.items() if told.applied.position >= known.counts_from}
 
 
 def judge_map(known: Known, kept: NodeMap | None, arrived: SinglePartitionMap) -> MapVerdict:
@@ -162,7 +165,7 @@ def judge_map(known: Known, kept: NodeMap | None, arrived: SinglePartitionMap) -
         return MapVerdict.NOT_A_MEMBER
     if known.members[arrived.node] != arrived.incarnation:
         return MapVerdict.STALE_INCARNATION
-    if arrived.exchange is not None and arrived.exchange != known.exchange:
+    if arrived.exchange is not None and not known.counts_from <= arrived.exchange <= known.exchange:
         return MapVerdict.OLD_EXCHANGE if arrived.exchange < known.exchange else MapVerdict.UNKNOWN_EXCHANGE
     if arrived.update_sequence < 1:
         return MapVerdict.IMPOSSIBLE_SEQUENCE

@@ -19,6 +19,7 @@ from topolog.events import requests as q
 from topolog.events import single_maps as sm
 from topolog.events import snapshots as s
 from topolog.events.asked import RequestId, RequestRef
+from topolog.events.awaited import Awaited
 from topolog.events.changes import pack_changes
 from topolog.events.cluster_state import ClusterState
 from topolog.events.codec import CODEC, Decision, Record
@@ -176,8 +177,8 @@ EXAMPLES: tuple[Record, ...] = (
     g.GroupAltered(REF, "orders", 1, g.Affinity(backup_filter="rack"), g.LossPolicy.READ_WRITE_SAFE, VIEW),
     g.GroupDropped(REF, "orders", 7, VIEW),
     x.ExchangeQueued(REF, x.TriggerType.LOSS_RESET, "orders", VIEW),
-    x.ExchangeStarted((JOINED,), (x.Awaited(N1, Incarnation(-42)),), Offset(40), 1_700_000_000_000),
-    x.ExchangeMerged((JOINED,), (x.Awaited(N1, Incarnation(-42)),)),
+    x.ExchangeStarted((JOINED,), (Awaited(N1, Incarnation(-42), needs_map=True),), Offset(40), 1_700_000_000_000),
+    x.ExchangeMerged((JOINED,), (Awaited(N1, Incarnation(-42), needs_map=True),)),
     x.ExchangeOverdue((N1,)),
     x.FullPartitionMap("orders", ("n1", "n2"), CHANGES),
     x.PartitionsLost("orders", (3, 7), ("n1",)),

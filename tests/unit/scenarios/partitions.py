@@ -5,6 +5,7 @@ from itertools import groupby
 
 from topolog.events import exchange as x
 from topolog.events import ownership as o
+from topolog.events.awaited import Awaited
 from topolog.events.changes import unpacked
 from topolog.events.fold import Event
 from topolog.events.ownership import Copy, Ownership
@@ -79,5 +80,5 @@ def triggers(found: Iterable[x.Trigger]) -> str:
     return ", ".join(f"{each.type.value} {each.subject}".strip() for each in found)
 
 
-def nodes(found: Iterable[x.Awaited] | Iterable[x.Waited]) -> str:
+def nodes(found: Iterable[Awaited] | Iterable[x.Waited]) -> str:
     return " ".join(each.node for each in found) or "nobody"

@@ -9,6 +9,7 @@ from topolog.events import exchange as x
 from topolog.events import groups as g
 from topolog.events import ownership as o
 from topolog.events import requests as q
+from topolog.events.awaited import unheard
 from topolog.events.codec import Decision
 from topolog.events.ids import NOWHERE, Incarnation, NodeId, Offset, Position, TopologyVersion
 from topolog.events.membership import FENCING, LeaveReason, NodeLeft, lease_of
@@ -19,6 +20,7 @@ from topolog.events.views import Past
 from topolog.streams.rules import copies, exchange, hand_over, placement
 from topolog.streams.rules.affinity import Candidate, Indexes, Placement, ideal
 from topolog.streams.rules.exchange import Told
+from topolog.streams.rules.membership import Heard
 
 CAPABILITIES = (FENCING,)
 
@@ -33,6 +35,7 @@ class Answer(msgspec.Struct, frozen=True):
 
     incarnation: Incarnation
     counted: Mapping[str, Mapping[int, int]]
+    applied: Position
     waited_ms: int = 7
 
     def whole(self, group: str) -> Collection[int]:
@@ -51,6 +54,7 @@ class Shared(Cluster):
         self.passed: set[str] = set()
         self._incarnations: dict[str, int] = {}
         self._answers: dict[NodeId, Answer] = {}
+        self._heard: dict[NodeId, Heard] = {}
 
     # What happens to it.
 
@@ -106,14 +110,20 @@ class Shared(Cluster):
             counters: dict[str, dict[int, int]] = {}
             for (group, partition), counter in disk.items():
                 counters.setdefault(group, {})[partition] = counter
-            self._answers[NodeId(node)] = Answer(Incarnation(incarnation), counters)
+            self._answers[NodeId(node)] = Answer(Incarnation(incarnation), counters, self.position)
+
+    def apply(self, *nodes: str) -> None:
+        """The heartbeats of these nodes say that they have applied all decisions so far."""
+        for node in nodes:
+            incarnation = Incarnation(self._incarnations[node])
+            self._heard[NodeId(node)] = Heard(
+                incarnation, 1, self.position, fenced=False, release=False, appended_at_ms=1_009
+            )
 
     def settle_exchange(self) -> list[Decision]:
         """Decide about exchanges until nothing follows, each set folded and checked by itself."""
         followed: list[Decision] = []
         while decided := self._due():
-            if isinstance(decided[0], x.ExchangeStarted):
-                self._answers = {}
             self._log_set(decided, When.EXCHANGE)
             followed += decided
         return followed
@@ -122,7 +132,10 @@ class Shared(Cluster):
         return exchange.settle(self.state, self._told(), choose)
 
     def _told(self) -> Told:
-        return Told(self._answers, Offset(5), 1_000, self.passed, self._answers.keys())
+        counting = unheard(self.state) or x.open_exchange(self.state)
+        counts_from = counting.counts_from if counting else self.position + 1
+        answers = {node: each for node, each in self._answers.items() if each.applied >= counts_from}
+        return Told(answers, Offset(5), 1_000, self.passed, self._heard)
 
     def exchange(self) -> list[Decision]:
         """As `settle_exchange`, everybody answering at once."""
@@ -152,13 +165,17 @@ class Shared(Cluster):
         return self._between(copies.settle(self.state, reports))
 
     def rent(self) -> list[Decision]:
-        return self._between(copies.surplus(self.state, [row for _, row in self.state.rows(o.OwnershipRow)]))
+        return self._between(
+            copies.surplus(self.state, [row for _, row in self.state.rows(o.OwnershipRow)], self.left_out())
+        )
 
     def hand_over(self, *drained: str, waited_through: Position = NOWHERE) -> list[Decision]:
         """One step of hand-overs; these nodes have drained up to now."""
         told = {NodeId(node): (Incarnation(self._incarnations[node]), self.position) for node in drained}
         rows = [row for _, row in self.state.rows(o.OwnershipRow)]
-        decided = hand_over.settle(self.state, told, waited_through) or hand_over.prepare(self.state, rows)
+        decided = hand_over.settle(self.state, told, waited_through) or hand_over.prepare(
+            self.state, rows, self.left_out()
+        )
         return self._between(decided)
 
     def rest(self) -> None:
@@ -170,6 +187,9 @@ class Shared(Cluster):
             ):
                 return
         raise AssertionError("it never comes to rest")
+
+    def left_out(self) -> Mapping[str, frozenset[int]]:
+        return placement.left_out(self.state, choose)
 
     # What it is.
 
@@ -238,8 +258,9 @@ def kinds(decided: Sequence[object]) -> list[str]:
 
 
 def passed(found: Shared, what: str) -> None:
-    """All waits for single maps of this kind are over."""
-    row = x.open_exchange(found.state)
-    assert row is not None
-    keys = [each.key for each in exchange.deadlines(row, exchange.Patience(), gaps=0)]
+    """All waits of this kind are over: `gather` of the open exchange, `warn` and `evict` of whom the last one missed."""
+    row, missed = x.open_exchange(found.state), unheard(found.state)
+    keys = [each.key for each in exchange.deadlines(row, exchange.Patience(), gaps=0)] if row else []
+    keys += [each.key for each in exchange.deadlines_of_unheard(missed, exchange.Patience(), gaps=0)] if missed else []
+    assert any(f"/{what}/" in key for key in keys)
     found.passed |= {key for key in keys if f"/{what}/" in key}
