@@ -47,7 +47,8 @@ EXCHANGES_KEPT = 64
 
 
 class TriggerType(Enum):
-    """What an exchange is about. SWITCH: a hand-over, which asks nobody; DRAIN: one is begun or taken back."""
+    """What an exchange is about. ANSWERED: a server that the last one has done without; SWITCH: a hand-over, which asks
+    nobody; DRAIN: one is begun or taken back."""
 
     UNKNOWN = "UNKNOWN"
     JOIN = "JOIN"
@@ -56,6 +57,7 @@ class TriggerType(Enum):
     GROUP_ALTERED = "GROUP_ALTERED"
     LOSS_RESET = "LOSS_RESET"
     REQUESTED = "REQUESTED"
+    ANSWERED = "ANSWERED"
     SWITCH = "SWITCH"
     BASELINE_CHANGED = "BASELINE_CHANGED"
     DRAIN = "DRAIN"
@@ -136,10 +138,8 @@ class ExchangeOverdue(msgspec.Struct, frozen=True):
 
 
 class ExchangeQueued(msgspec.Struct, frozen=True):
-    """An exchange is asked for: LOSS_RESET of a group, or REQUESTED. It begins when none is open.
-
-    `request` is an operator's; None where a server is heard at last that the last exchange had to do without.
-    """
+    """An exchange is asked for: LOSS_RESET of a group or REQUESTED by an operator, or by nobody: a server has ANSWERED
+    at last. It begins when none is open."""
 
     request: RequestRef | None
     type: TriggerType

@@ -155,7 +155,8 @@ class NodeCore:
                 self.lease.void()
                 self.phase, self.left_reason = Phase.GONE, left.reason
             case ExchangeStarted() | ExchangeMerged() as asking:
-                self.wants_acknowledgement |= any(self._is_own(each.node, each.incarnation) for each in asking.awaited)
+                own = (each for each in asking.awaited if self._is_own(each.node, each.incarnation))
+                self.wants_acknowledgement |= any(not each.needs_map for each in own)
             case event if isinstance(event, ACKNOWLEDGED):
                 self.wants_acknowledgement = True
 

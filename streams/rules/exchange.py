@@ -188,9 +188,9 @@ def _begin(state: State, waiting: tuple[Trigger, ...], told: Told, choose: Choos
     triggers, missed = _alike(waiting) or waiting[:1], unheard(state)
     look = _look(state, triggers, told, choose, missed.counts_from if missed else None)
     maps = missed.maps if missed else told.maps
-    if look.needed:
-        return [ExchangeStarted(triggers, _awaited(state, triggers, look), maps, told.at_ms)]
-    started = ExchangeStarted(triggers, (), maps, told.at_ms)
+    started = ExchangeStarted(triggers, _awaited(state, triggers, look), maps, told.at_ms)
+    if started.awaited:
+        return [started]
     completed = ExchangeCompleted(triggers[-1].version, (), ())
     return rules_of_cluster.cooled_by(state, look.decided) or [started, *look.decided, completed]
 
@@ -206,13 +206,15 @@ def _merged(state: State, row: ExchangeRow, more: tuple[Trigger, ...], told: Tol
 
 
 def _awaited(state: State, triggers: Sequence[Trigger], look: _Look) -> tuple[Awaited, ...]:
-    """Who is needed, in the order of their joining. Where only members have left it is enough that the others are
-    there, but for those that may have come back with something."""
-    is_leave = all(trigger.type is TriggerType.LEAVE for trigger in triggers)
+    """Who is needed, in the order of their joining. Where members come and go it is enough that the others are there,
+    but for those that come, and those that may have come back with something. An operator takes stock of all."""
+    types = {trigger.type for trigger in triggers}
+    is_of_members = types.issubset((*MERGED, TriggerType.ANSWERED))
+    joined = {trigger.subject for trigger in triggers if trigger.type is TriggerType.JOIN}
     return tuple(
-        Awaited(row.node, row.incarnation, needs_map=not is_leave or row.node in look.maps)
+        Awaited(row.node, row.incarnation, not is_of_members or row.node in look.maps or row.node in joined)
         for row in placement.servers(state)
-        if row.node in look.needed
+        if row.node in look.needed or TriggerType.REQUESTED in types
     )
 
 
@@ -257,7 +259,7 @@ def _hear_late(state: State, missed: UnheardRow, told: Told) -> list[Decision]:
     """A server that the last exchange has done without is heard: what it alone can tell needs another one (DS17)."""
     if all(_is_awaited(state, each, told, missed.counts_from) for each in missed.servers):
         return []
-    return [ExchangeQueued(None, TriggerType.REQUESTED, "", changed_view(state))]
+    return [ExchangeQueued(None, TriggerType.ANSWERED, "", changed_view(state))]
 
 
 def _overdue(missed: UnheardRow, told: Told) -> list[Decision]:
@@ -354,7 +356,7 @@ def _look(state: State, triggers: Sequence[Trigger], told: Told, choose: Choose,
         decided += _full_maps(group, found.changes, roster.new)
         decided += _losses(group, found.changes, roster.names)
         needed |= found.waits_for
-        maps |= found.needed
+        maps |= found.maps
     return _Look(decided, roster.nodes(needed), roster.nodes(maps))
 
 

@@ -76,10 +76,11 @@ class Ask(msgspec.Struct, frozen=True):
 
 
 class Waits(msgspec.Struct, frozen=True):
-    """The servers that a partition waits for; whether it needs their maps: else it is enough that they are there."""
+    """The servers that a partition waits for, and of these the ones whose maps it needs: of the others it is enough
+    that they are there."""
 
     servers: tuple[NodeNumber, ...] = ()
-    needs_maps: bool = False
+    maps: tuple[NodeNumber, ...] = ()
 
 
 _PLAIN = Ask()
@@ -105,18 +106,27 @@ def outcome(before: Ownership, wanted: Sequence[NodeNumber], present: Members, a
 
 
 def waits(before: Ownership, wanted: Sequence[NodeNumber], present: Members, ask: Ask = _PLAIN) -> Waits:
-    """Whom the partition still waits for behind `outcome`, with the same arguments."""
+    """Whom the partition still waits for behind `outcome`, with the same arguments: whom it needs to be served, and who
+    is wanted and not listed yet."""
     after = outcome(before, wanted, present, ask)
     if after.acting is not None:
         listed = {copy.node for copy in after.copies if copy.wanted}
         return Waits(tuple(node for node in wanted if node not in listed))
     if owners := _present_owners(before, present):
-        return Waits(tuple(owners))
+        return _and_wanted(owners, (), wanted, present)
     if silent := _silent(before, present, ask):
-        return Waits(tuple(silent), needs_maps=True)
+        return _and_wanted(silent, silent, wanted, present)
     if (before.owners or before.is_lost) and not ask.gives_up(before):
         return _NOBODY
-    return Waits(tuple(node for node in _beginners(before, wanted, present) if not present[node].is_heard))
+    beginners = [node for node in _beginners(before, wanted, present) if not present[node].is_heard]
+    return _and_wanted(beginners, (), wanted, present) if beginners else _NOBODY
+
+
+def _and_wanted(
+    nodes: Sequence[NodeNumber], maps: Sequence[NodeNumber], wanted: Sequence[NodeNumber], present: Members
+) -> Waits:
+    silent = (node for node in wanted if not present[node].is_heard)
+    return Waits(tuple(dict.fromkeys((*nodes, *silent))), tuple(maps))
 
 
 def _here(before: Ownership, present: Members) -> list[Copy]:

@@ -101,11 +101,11 @@ class Servers:
 
 
 class Outcomes(msgspec.Struct, frozen=True):
-    """What changes, and whom partitions still wait for; of `waits_for`, `needed` are those whose maps are needed."""
+    """What changes, and whom partitions still wait for; `maps` are those of them whose maps are needed."""
 
     changes: Changes
     waits_for: frozenset[NodeNumber]
-    needed: frozenset[NodeNumber]
+    maps: frozenset[NodeNumber]
 
 
 def outcomes(rows: Sequence[OwnershipRow], wanted: Wanted, servers: Servers, ask: Ask, rule: Outcome) -> Outcomes:
@@ -120,7 +120,7 @@ def outcomes(rows: Sequence[OwnershipRow], wanted: Wanted, servers: Servers, ask
     return Outcomes(
         found[0].changes if len(found) == 1 else Changes.joined([each.changes for each in found]),
         frozenset().union(*(each.waits_for for each in found)),
-        frozenset().union(*(each.needed for each in found)),
+        frozenset().union(*(each.maps for each in found)),
     )
 
 
@@ -159,7 +159,7 @@ class _Situations:
         return Outcomes(
             changes,
             self._waited_for(situation, [each.servers for each in waiting]),
-            self._waited_for(situation, [each.servers if each.needs_maps else () for each in waiting]),
+            self._waited_for(situation, [each.maps for each in waiting]),
         )
 
     def _waited_for(self, situation: NDArray[np.intp], parts: Sequence[Sequence[int]]) -> frozenset[NodeNumber]:

@@ -132,6 +132,7 @@ def times(rounds: int) -> list[tuple[str, ...]]:
             {NODE: Incarnation(-(1 << 60))},
             {"g": KnownGroup(size, Position(1))},
             Position(4_000_000),
+            Position(4_000_000),
         )
         without, counted = (sm.split_map(node_map({"g": each})) for each in (plain, counted_copies))
         actions: list[Callable[[], object]] = [

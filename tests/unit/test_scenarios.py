@@ -5,7 +5,7 @@ renewals), each under its position, or what was asked for. Lines that start with
 `TOPOLOG_WRITE_SCENARIOS=1 pytest tests/unit/test_scenarios.py` writes the transcripts anew, for review by `git diff`.
 
     start c1                      a coordinator comes up
-    node n1 [as n1b] [client] [unfenced] [exclusive] [disk] [knows Customer@2 id:long]
+    node n1 [as n1b] [client] [unfenced] [exclusive] [disk] [mute] [knows Customer@2 id:long]
                                   a process of node n1 comes up, called n1b here; `unfenced`: it cannot fence itself;
                                   `disk`: it finds the copies that it owned when it was killed
     propose n1 Customer id:long [on 2]       n1 proposes fields, built on version 2
@@ -17,7 +17,8 @@ renewals), each under its position, or what was asked for. Lines that start with
     reset orders                  the operator gives up what is lost of it
     load n1 / clear n1            n1 finishes all its loads; clears all copies that it is to clear
     begin n1 / end n1             operations run on n1, for all partitions it acts for; they end
-    mute n1 / unmute n1           n1 answers no exchange; it does again
+    mute n1 / unmute n1           n1 sends no maps; it does again
+    hang n1 / unhang n1           a hook of n1 does not return: it applies nothing, and its heartbeats go on; it returns
     advance 500ms                 time passes, everybody works
     kill / pause / resume NAME    kill -9, SIGSTOP, SIGCONT; without time passing
     leave n1 / retire c1          an orderly stop
@@ -129,6 +130,7 @@ class Scenario:
             folder=f"folder of {name}" if "exclusive" in words else "",
             types=known,
             disk="disk" in words,
+            mute="mute" in words,
         )
         return []
 
@@ -255,6 +257,15 @@ class Scenario:
 
     def do_mute(self, name: str) -> list[str]:
         self.world.nodes[name].wire.is_mute = True
+        return []
+
+    def do_hang(self, name: str) -> list[str]:
+        self.world.nodes[name].hangs = True
+        return []
+
+    def do_unhang(self, name: str) -> list[str]:
+        self.world.nodes[name].hangs = False
+        self.world.settle()
         return []
 
     def do_unmute(self, name: str) -> list[str]:

@@ -145,6 +145,7 @@ class Member(Process):
         self.service = Hooked(hook)
         self.service.disk = disk or {}
         self.wire = Wire(self.writer)
+        self.hangs = False
         self.session = Session(
             self.reader,
             self.wire,
@@ -160,7 +161,8 @@ class Member(Process):
         """A node that has failed for good does nothing more; why stands in `session.failure`."""
         if self.session.failure is None:
             with contextlib.suppress(TopologError):
-                self.session.step(0)
+                if not self.hangs:
+                    self.session.step(0)
                 self.session.beat_if_due()
 
     def finish(self, what: PartitionState) -> None:
@@ -236,7 +238,7 @@ class World:
         self.settle()
         return self.coordinators[name]
 
-    def node(
+    def node(  # noqa: PLR0913 (all by name, each of one kind of process)
         self,
         name: str,
         *,
@@ -247,16 +249,18 @@ class World:
         types: tuple[q.DeclaredType, ...] = (),
         hook: Hook = lambda _: None,
         disk: bool = False,
+        mute: bool = False,
     ) -> Member:
         """A process of this node comes up, and is known here as `process`, or as the node itself.
 
-        `disk`: it has the copies that the process of this name owned when it was killed.
+        `disk`: it has the copies that the process of this name owned when it was killed. `mute`: it sends no maps.
         """
         self.lives += 1
         joiner = q.Joiner(name, 0, kind, "", {}, capabilities, folder, types=types)
         kept = self._disks.get(name, {}) if disk else {}
         past = self.pasts.setdefault(folder, MemoryDisk()) if folder and kind is q.NodeKind.SERVER else None
         member = self.nodes[process or name] = Member(self, joiner, hook, kept, past)
+        member.wire.is_mute = mute
         self.settle()
         return member
 

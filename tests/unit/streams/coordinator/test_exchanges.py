@@ -19,6 +19,7 @@ from topolog.events.terms import cluster
 from topolog.events.topics import Topic
 from topolog.events.views import Echo, Kinship, Past, newest_point
 from topolog.streams.coordinator.exchanges import Exchanges, known_of
+from topolog.streams.coordinator.reports import Reports
 from topolog.streams.rules.single_maps import MapVerdict
 
 
@@ -70,7 +71,7 @@ class Desk:
 
     def settle(self) -> list[Decision]:
         known = known_of(self.found.state, self.found.position, {})
-        return self.exchanges.settle(self.found.state, known, {}, NOWHERE, 0)
+        return self.exchanges.settle(self.found.state, known, Reports(), NOWHERE, 0)
 
 
 def loading() -> tuple[Shared, dict[int, Finished]]:

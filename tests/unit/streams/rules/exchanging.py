@@ -10,6 +10,7 @@ from topolog.events import groups as g
 from topolog.events import ownership as o
 from topolog.events import requests as q
 from topolog.events.awaited import unheard
+from topolog.events.baseline import cluster_state
 from topolog.events.codec import Decision
 from topolog.events.ids import NOWHERE, Incarnation, NodeId, Offset, Position, TopologyVersion
 from topolog.events.membership import FENCING, LeaveReason, NodeLeft, lease_of
@@ -138,12 +139,20 @@ class Shared(Cluster):
         return Told(answers, Offset(5), 1_000, self.passed, self._heard)
 
     def exchange(self) -> list[Decision]:
-        """As `settle_exchange`, everybody answering at once."""
+        """As `settle_exchange`, everybody who is asked answering at once."""
         followed = self.settle_exchange()
-        while row := x.open_exchange(self.state):
-            self.answer(*(each.node for each in row.awaited))
+        while asked := self.asked():
+            self.answer(*asked)
             followed += self.settle_exchange()
         return followed
+
+    def asked(self) -> list[NodeId]:
+        """Who is to answer: the open exchange, or since the last one, which has done without."""
+        row, missed = x.open_exchange(self.state), unheard(self.state)
+        if row is not None:
+            return [each.node for each in row.awaited]
+        serves = cluster_state(self.state).shares_out and self.state.count(g.GroupRow)
+        return [each.node for each in missed.servers] if missed and serves else []
 
     def load(self, *nodes: str) -> list[Decision]:
         """These nodes finish all their loads."""
@@ -258,7 +267,8 @@ def kinds(decided: Sequence[object]) -> list[str]:
 
 
 def passed(found: Shared, what: str) -> None:
-    """All waits of this kind are over: `gather` of the open exchange, `warn` and `evict` of whom the last one missed."""
+    """All waits of this kind are over: `gather` of the open exchange, `warn` and `evict` of whom the last one has not
+    heard."""
     row, missed = x.open_exchange(found.state), unheard(found.state)
     keys = [each.key for each in exchange.deadlines(row, exchange.Patience(), gaps=0)] if row else []
     keys += [each.key for each in exchange.deadlines_of_unheard(missed, exchange.Patience(), gaps=0)] if missed else []

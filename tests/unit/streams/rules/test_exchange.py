@@ -60,12 +60,11 @@ def test_joins_and_leaves_that_come_meanwhile_are_merged() -> None:
     found = shared("n1", "n2")
     found.join("n3")
     found.settle_exchange()
-    found.answer("n1", "n2")
     found.join("n4")
     assert kinds(found.settle_exchange()) == ["ExchangeMerged"]
     row = x.open_exchange(found.state)
     assert row is not None
-    assert {each.node for each in row.awaited} == {"n1", "n2", "n3", "n4"}
+    assert {each.node for each in row.awaited} == {"n3", "n4"}
     found.leave("n3")
     found.answer("n4")
     decided = found.settle_exchange()
@@ -81,7 +80,7 @@ def test_another_kind_of_trigger_waits_for_the_next_exchange() -> None:
     found.settle_exchange()
     found.create("items", 4, 0)
     assert found.settle_exchange() == []
-    found.answer("n1", "n2", "n3")
+    found.answer("n3")
     assert kinds(found.settle_exchange())[-1] == "ExchangeStarted"
     found.answer("n1", "n2", "n3")
     found.settle_exchange()
@@ -100,21 +99,8 @@ def test_who_answers_before_it_was_restarted_has_not_answered() -> None:
     assert x.open_exchange(found.state) is not None
 
 
-def test_a_leave_of_a_rebalanced_cluster_asks_nobody() -> None:
-    """P1, P2: one set starts and completes the exchange; the other owners act under a new token at once."""
-    found = shared("n1", "n2", "n3")
-    found.leave("n1")
-    decided = found.settle_exchange()
-    assert kinds(decided)[0] == "ExchangeStarted"
-    assert kinds(decided)[-1] == "ExchangeCompleted"
-    started = decided[0]
-    assert isinstance(started, x.ExchangeStarted)
-    assert started.awaited == ()
-    assert all(found.acting(partition) in ("n2", "n3") for partition in range(16))
-
-
-def test_a_leave_of_a_cluster_that_is_not_rebalanced_asks_all() -> None:
-    """P1: while copies load or are cleared, or primaries move, those that are left say what they have."""
+def test_a_leave_asks_nobody_for_a_map() -> None:
+    """P1, P2, DS10: the log knows which copies are present, also while others load; their nodes need only be there."""
     found = shared("n1", "n2", "n3", "n4")
     found.join("n5")
     found.exchange()
@@ -122,6 +108,19 @@ def test_a_leave_of_a_cluster_that_is_not_rebalanced_asks_all() -> None:
     (started,) = found.settle_exchange()
     assert isinstance(started, x.ExchangeStarted)
     assert {each.node for each in started.awaited} == {"n2", "n3", "n4", "n5"}
+    assert not any(each.needs_map for each in started.awaited)
+    found.apply("n2", "n3", "n4", "n5")
+    assert kinds(found.settle_exchange())[-1] == "ExchangeCompleted"
+    assert all(found.acting(partition) in ("n2", "n3", "n4", "n5") for partition in range(16))
+
+
+def test_an_exchange_in_which_nobody_is_needed_is_over_at_once() -> None:
+    """DS16: n3 is wanted nowhere; one set says that it has joined."""
+    found = shared("n1", "n2")
+    found.alter("orders", node_filter={"role": "store"})
+    found.rest()
+    found.join("n3")
+    assert kinds(found.settle_exchange()) == ["ExchangeStarted", "ExchangeCompleted"]
 
 
 def test_what_an_owner_missed_it_loads_again() -> None:
@@ -165,8 +164,6 @@ def test_what_changes_in_many_partitions_takes_as_many_records_as_it_needs(monke
     monkeypatch.setattr(changes, "PACKED_BYTES_MAX", 1_000)
     found = shared("n1", "n2", "n3", partitions=300, backups=2)
     found.alter("orders", backups=1)
-    found.settle_exchange()
-    found.answer("n1", "n2", "n3")
     for decided in (found.settle_exchange(), found.rent(), found.clear("n1", "n2", "n3")):
         packed = [each.changes for each in decided if isinstance(each, x.FullPartitionMap | x.PartitionStatesChanged)]
         assert len(packed) > 2

@@ -19,7 +19,7 @@ from topolog.events.ownership import NOBODY, Change, Columns, Copy, NodeNumber, 
 from topolog.events.partitions import PartitionState
 from topolog.events.requests import NodeKind
 from topolog.events.state import State
-from topolog.streams.rules.outcome import Ask, Present, as_change, outcome
+from topolog.streams.rules.outcome import Ask, Present, as_change, outcome, waits
 from topolog.streams.rules.outcomes import Server, Servers, outcomes
 
 NODES = 4
@@ -56,8 +56,7 @@ def servers(draw: st.DrawFn, partitions: int) -> dict[NodeNumber, Server]:
     found = {}
     for node in draw(st.sets(nodes)):
         told = draw(st.none() | st.dictionaries(st.integers(0, partitions - 1), st.integers(0, 3)).map(Told))
-        joined_at, brings, is_asked = draw(st.sampled_from([0, 10, 20])), draw(st.booleans()), draw(st.booleans())
-        found[node] = Server(joined_at, told, brings, is_asked=is_asked)
+        found[node] = Server(draw(st.sampled_from([0, 10, 20])), told, is_heard=told is not None or draw(st.booleans()))
     return found
 
 
@@ -90,23 +89,34 @@ def cases(
     )
 
 
-def one_by_one(
+Asked = tuple[Ownership, Sequence[NodeNumber], Mapping[NodeNumber, Present], Ask]
+
+
+def each_in_question(
     rows: Sequence[OwnershipRow], wanted: Sequence[Sequence[int]], here: Mapping[NodeNumber, Server], ask: Ask
-) -> Iterator[Change]:
+) -> Iterator[Asked]:
     for row in rows:
         for before in o.ownerships(row, range(row.first, row.first + row.count)):
             concerned = {*wanted[before.partition], *(copy.node for copy in before.copies)}
             present = {node: _present(here[node], before.partition) for node in concerned if node in here}
-            after = outcome(before, wanted[before.partition], present, ask)
-            if after != as_change(before) and _is_in_question(before, wanted[before.partition]):
-                yield after
+            if _is_in_question(before, wanted[before.partition]):
+                yield before, wanted[before.partition], present, ask
+
+
+def one_by_one(
+    rows: Sequence[OwnershipRow], wanted: Sequence[Sequence[int]], here: Mapping[NodeNumber, Server], ask: Ask
+) -> Iterator[Change]:
+    for asked in each_in_question(rows, wanted, here, ask):
+        after = outcome(*asked)
+        if after != as_change(asked[0]):
+            yield after
 
 
 def _present(server: Server, partition: int) -> Present:
     if not isinstance(server.told, Told):
-        return Present(server.joined_at, is_heard=False, is_asked=server.is_asked)
+        return Present(server.joined_at, has_answered=False, is_heard=server.is_heard)
     counters = server.told.counted
-    return Present(server.joined_at, partition in counters, counters.get(partition, 0), is_asked=server.is_asked)
+    return Present(server.joined_at, partition in counters, counters.get(partition, 0), is_heard=server.is_heard)
 
 
 def _is_in_question(before: Ownership, wanted: Sequence[NodeNumber]) -> bool:
@@ -136,10 +146,15 @@ def as_wanted(wanted: Sequence[Sequence[int]]) -> Wanted:
 def test_many_outcomes_are_those_of_each(
     case: tuple[State, list[tuple[int, ...]], dict[NodeNumber, Server], Ask],
 ) -> None:
-    """Whatever the rows, wishes, maps and counters are; and they travel as the same bytes."""
+    """Whatever the rows, wishes, maps and counters are; and they travel as the same bytes. Whom partitions wait for is
+    whom one of them waits for (DS10)."""
     state, wanted, here, ask = case
     expected = list(one_by_one(rows_of(state), wanted, here, ask))
-    found = outcomes(rows_of(state), as_wanted(wanted), Servers(here), ask, outcome)
+    every = outcomes(rows_of(state), as_wanted(wanted), Servers(here), ask, outcome)
+    found = every.changes
+    waited = [waits(*each) for each in each_in_question(rows_of(state), wanted, here, ask)]
+    assert every.waits_for == {node for each in waited for node in each.servers}
+    assert every.maps == {node for each in waited for node in each.maps}
     assert list(found) == expected
     assert found.pack() == pack_changes(expected)
     assert [change.partition for change in found.where_lost()] == [each.partition for each in expected if each.is_lost]
@@ -168,7 +183,7 @@ def test_partitions_that_differ_in_one_thing_are_told_apart(
         apply(state, "g", change, Place(Position(position), b"", Term(1)))
     here = {0: Server(10, Told(told[0])), 1: Server(10, Told(told[1])), 2: Server(10, Told({}))}
     wanted = [(2,), (2,)]
-    found = list(outcomes(rows_of(state), as_wanted(wanted), Servers(here), Ask(), outcome))
+    found = list(outcomes(rows_of(state), as_wanted(wanted), Servers(here), Ask(), outcome).changes)
     assert found == list(one_by_one(rows_of(state), wanted, here, Ask()))
     assert len({(each.copies, each.acting) for each in found}) == len(found) == 2
 

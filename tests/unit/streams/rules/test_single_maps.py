@@ -47,6 +47,7 @@ KNOWN = Known(
     members={N1: LIFE, N2: LIFE},
     groups={"a": KnownGroup(8, Position(10)), "b": KnownGroup(1024, Position(20))},
     exchange=EXCHANGE,
+    counts_from=EXCHANGE,
     chains={Position(55): HASH},
 )
 OWNED = encode_codes(codes_of({0: OWNING, 5: OWNING}, 8))
