@@ -143,17 +143,17 @@ def settle(state: State, told: Told, choose: Choose) -> list[Decision]:
     return _hear_late(state, missed, told) or _overdue(missed, told) or _evict(state, missed, told)
 
 
-def deadlines(row: ExchangeRow, patience: Patience, gaps: int) -> list[Deadline]:
-    """When an open exchange waits no more.
+def deadlines(row: ExchangeRow, patience: Patience) -> list[Deadline]:
+    """When an open exchange waits no more: also for maps that the coordinator cannot read."""
+    return [] if row.completed_at else [Deadline(_gathered(row), row.started_at, patience.gather_ms)]
+
+
+def deadlines_of_unheard(row: UnheardRow, patience: Patience, gaps: int) -> list[Deadline]:
+    """When to name, and when to stop, whom the last exchange has not heard.
 
     `gaps` counts how often the coordinator was not hearing maps: silence must be heard to count, so a gap makes a new
     key.
     """
-    return [] if row.completed_at else [Deadline(_gathered(row) + str(gaps), row.started_at, patience.gather_ms)]
-
-
-def deadlines_of_unheard(row: UnheardRow, patience: Patience, gaps: int) -> list[Deadline]:
-    """When to name, and when to stop, whom the last exchange has not heard; as `deadlines`."""
     waits = (("warn", patience.warn_ms), ("evict", patience.evict_ms))
     return [
         Deadline(f"{_key(each, what)}{gaps}", each.at, after_ms) for each in row.servers for what, after_ms in waits
@@ -166,8 +166,8 @@ def silent(state: State, row: ExchangeRow, told: Told) -> list[NodeId]:
 
 
 def stops_waiting(key: str) -> bool:
-    """Whether behind this deadline a server is waited for no more."""
-    return key.startswith("exchange/") and ("/evict/" in key or "/gather/" in key)
+    """Whether behind this deadline a server may be stopped for its silence."""
+    return key.startswith("exchange/") and "/evict/" in key
 
 
 # Beginning.
@@ -308,7 +308,7 @@ def _key(asked: Asked, what: str) -> str:
 
 
 def _gathered(row: ExchangeRow) -> str:
-    return f"exchange/{row.started_at}/gather/"
+    return f"exchange/{row.started_at}/gather"
 
 
 # Ending.
@@ -316,8 +316,7 @@ def _gathered(row: ExchangeRow) -> str:
 
 def _end(state: State, row: ExchangeRow, told: Told, choose: Choose) -> list[Decision]:
     """Once all that it waits for are heard, or the time for that is over."""
-    is_over = any(key.startswith(_gathered(row)) for key in told.passed)
-    if not is_over and silent(state, row, told):
+    if _gathered(row) not in told.passed and silent(state, row, told):
         return []
     look = _look(state, row.triggers, told, choose, row.counts_from)
     waited = (_waited(row, each, told) for each in row.awaited)

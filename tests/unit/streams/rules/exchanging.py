@@ -270,7 +270,8 @@ def passed(found: Shared, what: str) -> None:
     """All waits of this kind are over: `gather` of the open exchange, `warn` and `evict` of whom the last one has not
     heard."""
     row, missed = x.open_exchange(found.state), unheard(found.state)
-    keys = [each.key for each in exchange.deadlines(row, exchange.Patience(), gaps=0)] if row else []
+    keys = [each.key for each in exchange.deadlines(row, exchange.Patience())] if row else []
     keys += [each.key for each in exchange.deadlines_of_unheard(missed, exchange.Patience(), gaps=0)] if missed else []
-    assert any(f"/{what}/" in key for key in keys)
-    found.passed |= {key for key in keys if f"/{what}/" in key}
+    meant = {key for key in keys if f"/{what}" in key}
+    assert meant
+    found.passed |= meant
