@@ -431,6 +431,6 @@ def test_a_merge_asks_for_the_map_of_whom_only_a_heartbeat_was_asked() -> None:
     found.settle_exchange()
     row = x.open_exchange(found.state)
     assert row is not None
-    asked = {each.node: (each.incarnation, each.needs_map) for each in row.awaited}
+    asked = {str(each.node): (each.incarnation, each.needs_map) for each in row.awaited}
     assert asked["n2"] == (Incarnation(2), True)
     assert asked["n3"] == (Incarnation(1), False)
