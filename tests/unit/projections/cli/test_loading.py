@@ -109,6 +109,20 @@ def test_only_a_command_does_without_the_command_line_of_httpx(run: str, kind: s
     assert done.stdout.strip() == kind
 
 
+@pytest.mark.parametrize("typed", ["get nodes --api http://127.0.0.1:1 --cluster demo", "get --help", "version"])
+def test_nothing_looks_for_garbage_in_what_is_loaded(typed: str) -> None:
+    """It stays to the end. The interpreter looks through all that is not frozen when it ends, a tenth of a question."""
+    program = f"""
+import atexit, gc, sys
+atexit.register(lambda: print("\\n=", len(gc.get_objects()) < gc.get_freeze_count(), gc.get_stats()[2]["collections"]))
+sys.argv = ["topolog", *{typed.split()!r}]
+from topolog.__main__ import main
+main()
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.stdout.rpartition("\n= ")[2] == "True 0\n"
+
+
 @pytest.mark.parametrize("args", ["--help", "get --help", "help get", "help exit-codes"])
 def test_help_ends_in_peace_when_nobody_reads_on(args: str) -> None:
     reader, writer = os.pipe()
