@@ -69,6 +69,9 @@ alert-rules: ## Print the alerts with runbooks to click: RUNBOOKS=https://… is
 openapi: $(READY) ## Write docs/openapi.json anew from what the API is
 	@$(BIN)/python -m topolog.projections.api.written > docs/openapi.json
 
+command-table: $(READY) ## Write anew what help and the Tab key read: the commands and the settings
+	@$(BIN)/python -m topolog.commands.table
+
 again: $(READY) ## Run the first tier N times (N=20): what fails now and then, fails here
 	@for run in $$(seq $(N)); do echo "run $$run of $(N)"; $(PYTEST) $(COMPUTING) -q --hypothesis-profile=exploring $(TESTS) $(ARGS); done
 

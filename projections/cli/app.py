@@ -36,7 +36,7 @@ def run(command: Callable[[], Any], args: Sequence[str] | None = None, defaults:
             return ExitCode.OK
         with without_command_line_of_httpx():
             call = direct.prepared(given)
-            gc.freeze()  # What is loaded stays to the end: no collection walks it, nor does that at the interpreter's end.
+            gc.freeze()  # What is loaded stays: no collection walks it, nor does the interpreter's last.
             gc.enable()
             if call is not None:
                 result = call()
