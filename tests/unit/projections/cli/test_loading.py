@@ -1,5 +1,6 @@
 """What a command loads, which is what it takes until it answers; and what is said where a part is not installed."""
 
+import gc
 import os
 import subprocess
 import sys
@@ -7,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from topolog.commands.tree import root
 from topolog.events.errors import MissingExtra
+from topolog.projections.cli.app import run
 from topolog.projections.cli.loading import loaded as target
 from topolog.projections.cli.loading import needs_extra
 from topolog.projections.cli.resources import RESOURCES
@@ -121,6 +124,14 @@ main()
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert done.stdout.rpartition("\n= ")[2] == "True 0\n"
+
+
+def test_a_process_that_is_not_the_commands_keeps_its_garbage_collector() -> None:
+    """Who calls `run`, as tests do, has garbage of his own, which would stay for ever if it were frozen."""
+    before = gc.get_freeze_count()
+    assert run(root, ["get", "nodes", "--api", "http://127.0.0.1:1", "--cluster", "demo"]) == 4
+    assert gc.isenabled()
+    assert gc.get_freeze_count() <= before
 
 
 @pytest.mark.parametrize("args", ["--help", "get --help", "help get", "help exit-codes"])
