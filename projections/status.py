@@ -55,12 +55,14 @@ def status(reading: Reading, age_ms: int) -> Status:
         waits_in_all=len(waits),
         bad_events=tuple(islice(_bad_events(reading), _BAD_EVENTS)),
         looked_through=LOOKED_THROUGH,
-        next=_next(bad, waits),
+        next=_next(reading, bad, waits),
     )
 
 
-def _next(bad: Sequence[Pending], waits: Sequence[Pending]) -> tuple[str, ...]:
+def _next(reading: Reading, bad: Sequence[Pending], waits: Sequence[Pending]) -> tuple[str, ...]:
     first = [each.next[0] for each in (*bad, *waits)]
+    if reading.is_current and reading.present.stopped:
+        first.insert(0, "topolog doctor")
     return tuple(dict.fromkeys([*first[: NEXT_MAX - 1], "topolog get pending" if first else "topolog explain cluster"]))
 
 
@@ -81,7 +83,7 @@ def _of_service(cluster: Cluster) -> Iterator[str]:
 
 def _leader(reading: Reading, age_ms: int, cluster: Cluster) -> Leader:
     since = Position(cluster.led_since)
-    clock = silence.clock(reading, queries.cluster_row(reading), age_ms) if reading.is_current else None
+    clock = silence.clock(reading, queries.cluster_row(reading), age_ms)
     return Leader(
         cluster.coordinator,
         cluster.term,
