@@ -27,6 +27,9 @@ from topolog.projections.sentences import counted, listed
 from topolog.projections.status_resources import BadEvent, Leader, SilentMember, Status, StoppedPartitions
 from topolog.projections.store import Reading
 
+_WORST_FIRST = ("NONE", "OVERDUE", "SILENT", "VALID")
+"""States of leases."""
+
 _WAITS_MAX = 5
 _BAD_EVENTS = 5
 LOOKED_THROUGH = 2_000
@@ -39,6 +42,7 @@ def status(reading: Reading, age_ms: int) -> Status:
     cluster = situation.cluster(reading, age_ms, found)
     leases = [lease for lease in queries.leases(reading, age_ms) if lease.state]
     why = (*_of_reader(reading, age_ms, cluster), *cluster.news, *_of_service(cluster))
+    states = Counter(str(lease.state) for lease in leases)
     bad, waits = [each for each in found if is_bad(each)], [each for each in found if not is_bad(each)]
     return Status(
         name=cluster.name,
@@ -47,7 +51,7 @@ def status(reading: Reading, age_ms: int) -> Status:
         why=why,
         leader=_leader(reading, age_ms, cluster),
         members=cluster.members,
-        leases=dict(Counter(str(lease.state) for lease in leases)),
+        leases={state: count for state in _WORST_FIRST if (count := states[state])},
         silent=tuple(_silent(reading, leases, found)),
         stopped=tuple(StoppedPartitions(each.group, each.condition.name, each.count) for each in stopped(reading)),
         refused_joins=tuple(held.node for each in bad if each.kind == "REFUSED-JOIN" for held in each.waits_for),

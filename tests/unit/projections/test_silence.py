@@ -267,7 +267,7 @@ def test_the_status_names_who_is_silent_and_what_hangs_on_it(chronicle: Chronicl
     (silent,) = found.silent
     assert not found.is_well
     assert found.why[0].startswith("Member n3 is silent:")
-    assert (silent.node, silent.lease) == ("n3", "SILENT")
+    assert (silent.node, silent.lease, [*found.leases]) == ("n3", "SILENT", ["SILENT", "VALID"])
     assert silent.primary_of == {"orders": sum(cluster.acting(number) == "n3" for number in range(8))}
     assert silent.awaited_by == ("proposal/Customer/1",)
     assert [each.name for each in found.waits] == ["proposal/Customer/1"]
