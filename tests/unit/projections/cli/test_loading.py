@@ -43,6 +43,7 @@ except SystemExit as end:
 @pytest.mark.parametrize(
     ("args", "code"),
     [
+        (("status", *NOWHERE), 4),
         (("get", "nodes", *NOWHERE), 4),
         (("get", "node", "n1", *NOWHERE), 4),
         (("describe", "node", "n1", *NOWHERE), 4),
