@@ -3,8 +3,9 @@
     python -m tests.broker.actor CLUSTER NODE BOOTSTRAP FOLDER
 
 Obeys lines of JSON: {"do": "enter"} joins, and says "member" when it is one; {"do": "leave"} leaves in order and says
-"left"; {"do": "arm", "entry": …} arms a failpoint; {"do": "hold"} makes its next hook about
-partitions wait for {"do": "go"}, {"do": "mute"} only that of an exchange that asks for its map, while its heartbeats go on; {"do": "fingerprint"} tells position and state hash. FOLDER is for all nodes.
+"left"; {"do": "arm", "entry": …} arms a failpoint; {"do": "hold"} makes its next hook about partitions wait for
+{"do": "go"}, {"do": "mute"} only that of an exchange that asks for its map, while its heartbeats go on; {"do":
+"fingerprint"} tells position and state hash. FOLDER is for all nodes.
 """
 
 import json

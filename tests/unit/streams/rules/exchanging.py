@@ -20,8 +20,8 @@ from topolog.events.terms import cluster
 from topolog.events.views import Past
 from topolog.streams.rules import copies, exchange, hand_over, placement
 from topolog.streams.rules.affinity import Candidate, Indexes, Placement, ideal
-from topolog.streams.rules.exchange import Told
 from topolog.streams.rules.membership import Heard
+from topolog.streams.rules.responses import Told
 
 CAPABILITIES = (FENCING,)
 
