@@ -34,6 +34,9 @@ from topolog.projections.partition_resources import (
     NodeMapDetail,
     Partition,
     PartitionCopy,
+    SingleMap,
+    SingleMapDetail,
+    SingleMapOfGroup,
 )
 from topolog.projections.resources import (
     AsOf,
@@ -112,6 +115,22 @@ _MAP = NodeMap(
     primaries=2,
     wanted=5,
     states={"MOVING": 1, "OWNING": 4},
+)
+_SINGLE_MAP = SingleMap(
+    node="n1",
+    state="AGREE",
+    sentence="It says what the log says. Beside that: 1 copy finished that the log does not show yet.",
+    incarnation=7,
+    sequence=12,
+    exchange="4.0",
+    applied=44,
+    time=_TIME,
+    age_ms=310,
+    copies={"OWNING": 5},
+    in_log={"MOVING": 1, "OWNING": 4},
+    differences=0,
+    finished=1,
+    outdated=0,
 )
 _EXCHANGE = Exchange(
     version="4.0",
@@ -283,6 +302,21 @@ _ALL: tuple[msgspec.Struct, ...] = (
         heard_time=_TIME,
         heard_age_ms=0,
         passed_over=0,
+    ),
+    _SINGLE_MAP,
+    SingleMapDetail(
+        **msgspec.structs.asdict(_SINGLE_MAP),
+        groups=(
+            SingleMapOfGroup(
+                group="orders",
+                copies={"OWNING": 5},
+                in_log={"MOVING": 1, "OWNING": 4},
+                differences=0,
+                finished=1,
+                outdated=0,
+                differing="",
+            ),
+        ),
     ),
     _LETTER,
     DeadLetterDetail(
