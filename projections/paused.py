@@ -162,6 +162,16 @@ class Missed:
         yield from found.items()
 
 
+def silent_ms(reading: Reading) -> int:
+    """For how long the first of those has been asked whom the last exchange was completed without."""
+    row = reading.row(UnheardRow, "")
+    asked = [each.at for each in row.servers] if row else []
+    if not asked:
+        return 0
+    newest_ms, asked_ms = (reading.surely_decision(each).logged_at_ms for each in (reading.position, min(asked)))
+    return max(0, max(newest_ms, patience.wall_ms()) - asked_ms)
+
+
 def goes_on(reading: Reading, group: str) -> str:
     """What of a group is served while some of its partitions are not."""
     counts, row = partitions.condition_totals(reading, group), reading.row(GroupRow, group)

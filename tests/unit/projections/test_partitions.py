@@ -224,6 +224,14 @@ def test_metrics_count_partitions_and_time_an_open_exchange(cluster: Sharing, cl
     cluster.renew("n1", "n2", "n3")
     get("/cluster")
     assert 'topolog_projection_open_exchange_seconds{cluster="main"} 1.0' in client.get("/metrics").text
+    assert 'topolog_projection_unheard_seconds{cluster="main"} 0.0' in client.get("/metrics").text
+    passed(cluster, "gather")
+    cluster.settle_exchange()
+    cluster.renew("n1", "n2", "n3")
+    get("/cluster")
+    metrics = client.get("/metrics").text
+    assert 'topolog_projection_open_exchange_seconds{cluster="main"} 0.0' in metrics
+    assert 'topolog_projection_unheard_seconds{cluster="main"} 4.0' in metrics
 
 
 def test_a_group_that_fits_no_server_says_which_attribute_is_missing(cluster: Sharing, get: Get) -> None:
