@@ -62,6 +62,7 @@ class Missed:
 
     def __init__(self, reading: Reading) -> None:
         self._reading = reading
+        self._last_copies: dict[str, bool] = {}
         self.row = reading.row(UnheardRow, "")
         self.exchange = exchanges.open_row(reading)
         asking = self.exchange or self.row
@@ -122,6 +123,11 @@ class Missed:
 
     def holds_last_copies(self, node: str) -> bool:
         """Whether no deadline stops the server, for it owns what no server owns that is here and heard."""
+        if node not in self._last_copies:
+            self._last_copies[node] = self._owns_alone(node)
+        return self._last_copies[node]
+
+    def _owns_alone(self, node: str) -> bool:
         row, who = self._servers.get(node), Names(self._reading)
         if row is None or row.standing is not Standing.MEMBER or (number := who.number_of(node)) is None:
             return False

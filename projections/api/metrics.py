@@ -84,9 +84,7 @@ class ProjectionMetrics(Collector):
         yield families.gauge("members", "Members of the cluster.", members)
         text = "For how long an exchange has been open; 0 while none is."
         yield families.gauge("open_exchange_seconds", text, open_ms / 1000)
-        text = (
-            "For how long one is awaited that the last exchange was completed without; 0 if nobody is."
-        )
+        text = "For how long one is awaited that the last exchange was completed without; 0 if nobody is."
         yield families.gauge("unheard_seconds", text, missed_ms / 1000)
         text = "Changes of databases, tables, views and grants that are not over."
         yield families.gauge("open_changes", text, len(opened))

@@ -229,6 +229,7 @@ THINGS = {
     "single-maps": Thing(
         "single-map",
         lambda asked, name: single_maps.single_map(asked.reading, asked.age_ms, name),
+        lambda asked, name: explain_lease.explain_single_map(asked.reading, asked.age_ms, name),
         links=lambda asked, each: (Value("what the log says", asked.frame.to("maps", node=each.node)),),
     ),
     "views": Thing(

@@ -460,6 +460,14 @@ def test_a_reader_forgets_the_same_exchanges_as_the_log(
         assert reading.meta.state_hash == cluster.state.hash()
 
 
+def test_a_forecast_counts_on_a_server_that_no_exchange_has_listed_yet(cluster: Sharing, get: Get) -> None:
+    """One that has just joined has no number in the log, and would get copies all the same."""
+    cluster.join("n4")
+    cluster.settle_exchange()
+    (group,) = get("/nodes/n1/forecast", event="dies")["item"]["groups"]
+    assert group["loads"]["n4"] > 0
+
+
 @pytest.fixture
 def paused(chronicle: Chronicle) -> Sharing:
     """n1, the only owner of some partitions, is back with its disk and has answered nothing: the exchange of its

@@ -11,6 +11,7 @@ from tests.unit.projections.chronicle import LOG_ID, Chronicle
 from tests.unit.projections.conftest import MakeProjector
 from tests.unit.projections.serving import served
 from tests.unit.projections.sharing import Sharing, shared_out
+from tests.unit.streams.rules.exchanging import passed
 
 from topolog.events.codec import CODEC
 from topolog.events.ids import Incarnation, NodeId, Offset, Position
@@ -89,6 +90,26 @@ def test_what_differs_is_counted_and_named(cluster: Sharing, client: Client, pro
     assert (item["state"], item["differences"]) == ("DIFFER", 2)
     assert item["sentence"] == "2 partitions are not as the log has them."
     assert set(item["groups"][0]["differing"].split(", ")) == {str(gone), str(more)}
+
+
+def test_what_is_said_is_explained(cluster: Sharing, client: Client, projector: Projector) -> None:
+    """What differs where, and whether an exchange was completed without it."""
+    held = states_of(cluster)
+    gone = min(held)
+    say(cluster, {number: state for number, state in held.items() if number != gone})
+    shown(client, projector)
+    said: Json = client.get(f"{MAIN}/single-maps/n1/explain").json()["item"]
+    assert said["sentence"] == "n1: 1 partition is not as the log has it."
+    assert said["facts"]["group orders"].endswith(f"; they differ in {gone}")
+    assert said["waiting_for"] == []
+    cluster.join("n4")
+    cluster.settle_exchange()
+    passed(cluster, "gather")
+    cluster.settle_exchange()
+    shown(client, projector, "n4")
+    said = client.get(f"{MAIN}/single-maps/n4/explain").json()["item"]
+    assert [each["node"] for each in said["waiting_for"]] == ["n4"]
+    assert said["facts"]["an exchange waits for it"].startswith("asked at position ")
 
 
 def test_what_the_log_has_changed_since_is_no_difference(
