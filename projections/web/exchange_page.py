@@ -197,12 +197,12 @@ def _of_nodes(
         href = frame.to("nodes", node)
         if node in answered and node not in found.unheard:
             took_ms = answered[node]
-            is_last = took_ms == slowest and len(answered) > 1 and not is_open
+            is_last = took_ms == slowest and len(answered) > 1 and not is_open and not found.unheard
             bars = (
                 scale.bar(began_ms, began_ms + took_ms, "slow" if is_last else "answered"),
                 *((scale.bar(began_ms + took_ms, end_ms, "known"),) if began_ms + took_ms < end_ms else ()),
             )
-            yield Lane(node, bars, (), f"its map came after {took_ms:,} ms", href, is_last)
+            yield Lane(node, bars, (), f"it answered after {took_ms:,} ms", href, is_last)
             continue
         left_ms = _left_ms(reading, found, node)
         until_ms = end_ms if left_ms is None else left_ms

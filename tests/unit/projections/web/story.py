@@ -143,11 +143,12 @@ def _died_and_came_back(cluster: Sharing) -> int:
 
 
 def _without_n6(cluster: Sharing) -> None:
-    """n6 joins and answers nothing: the exchange is completed without it, and the log names it."""
+    """n6, n7 and n8 join, and n6 answers nothing: the exchange is completed without it, and the log names it."""
     chronicle = cluster.chronicle
-    cluster.join("n6", rack="r2")
+    cluster.join("n6", "n7", "n8", rack="r2")
     _beat(chronicle, 2, "n1", "n2", "n4", "n5")
     _follow(cluster).settle_exchange()
+    cluster.answer("n7", "n8")
     chronicle.now_ms += 50
     passed(cluster, "gather")
     cluster.settle_exchange()
