@@ -44,7 +44,8 @@ TERMS = LeaseTerms(fence_ms=1_000, margin_ms=100, heartbeat_ms=200)
 """Short, so that many fences fit a run. The margin pays for the drift of two clocks over a fence (94.3 ms) and for
 little else, so that no rule can live off a generous one."""
 
-PATIENCE = Patience(warn_ms=500, evict_ms=2_500)
+PATIENCE = Patience(gather_ms=150, warn_ms=500, evict_ms=2_500)
+"""A question and its answer take some 100 ms here, so by that gathering some answers come in time and some do not."""
 
 _READ_TURNS_MAX = 60
 
@@ -105,7 +106,9 @@ class Process:
 class CoordinatorProcess(Process):
     """A real coordinator. One that has retired has ended."""
 
-    def __init__(self, life: Life, cadence: Cadence, terms: LeaseTerms = TERMS) -> None:
+    def __init__(
+        self, life: Life, cadence: Cadence, terms: LeaseTerms = TERMS, gather_ms: int = PATIENCE.gather_ms
+    ) -> None:
         super().__init__(life)
         self.driver = Driver(
             self.reader,
@@ -115,7 +118,7 @@ class CoordinatorProcess(Process):
             self.name,
             terms=terms,
             cadence=cadence,
-            patience=PATIENCE,
+            patience=msgspec.structs.replace(PATIENCE, gather_ms=gather_ms),
             chance=self.chance,
         )
 
