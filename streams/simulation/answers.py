@@ -13,12 +13,13 @@ class Answers:
     """`begun_at`: from which position on answers count, as `applied` by who gives them (DS17); `begun_ns`: when that
     came to stand in the log.
 
-    A leader may have read less than stands here, never more.
+    A leader may have read less than stands here, never more. `came_ns`: when the first map of a life came that counts.
     """
 
     def __init__(self) -> None:
         self.begun_at = NOWHERE
         self.begun_ns = 0
+        self.came_ns: dict[Life, int] = {}
         self._maps: dict[Life, NodeMap] = {}
         self._applied: dict[Incarnation, Position] = {}
         self._arriving: dict[tuple[Life, int], _Parts] = {}
@@ -26,8 +27,9 @@ class Answers:
     def begin(self, at: Position, at_ns: int) -> None:
         """From here on answers count anew."""
         self.begun_at, self.begun_ns = at, at_ns
+        self.came_ns.clear()
 
-    def note_map(self, told: SinglePartitionMap) -> None:
+    def note_map(self, told: SinglePartitionMap, now_ns: int) -> None:
         """A part of a map that has landed."""
         life = told.node, told.incarnation
         parts = self._arriving.setdefault((life, told.update_sequence), {})
@@ -36,6 +38,8 @@ class Answers:
         if len(parts) == told.parts and (newest is None or newest.update_sequence < told.update_sequence):
             self._maps[life] = joined(tuple(parts[number] for number in sorted(parts)))
             del self._arriving[life, told.update_sequence]
+            if told.applied.position >= self.begun_at:
+                self.came_ns.setdefault(life, now_ns)
 
     def note_heartbeat(self, incarnation: Incarnation, applied: Position) -> None:
         self._applied[incarnation] = max(applied, self._applied.get(incarnation, NOWHERE))

@@ -130,7 +130,7 @@ class Checks:
             case Topic.HEARTBEATS:
                 self._note_heartbeat(entry)
             case Topic.MAPS:
-                self._exchanges.note_map(entry)
+                self._exchanges.note_map(entry, self._now_ns)
 
     def _look_at_set(self, whole: list[Standing]) -> None:
         self._replaced = {each.event.joiner.replaces for each in whole if isinstance(each.event, m.NodeJoined)}

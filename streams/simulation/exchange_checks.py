@@ -31,9 +31,11 @@ from topolog.streams.simulation.rules import Broken, Rule
 from topolog.streams.simulation.timeline import DRIFT_PPM_MAX, NS_PER_MS
 from topolog.streams.simulation.world import World
 
-_SERVED_MS = 2_500
-"""What can be served is served by then, if nothing befalls those that it takes: the longest wait of two exchanges, and
-as many round trips."""
+_SERVED_MS = 1_000
+"""What can be served is served by then and the waits of two exchanges, if nothing befalls those that it takes."""
+
+_LATE_MS = 1_500
+"""An answer that comes late counts by then: an open exchange ends, and its map is read."""
 
 _EVICT_NS = PATIENCE.evict_ms * NS_PER_MS * 1_000_000 // (1_000_000 + DRIFT_PPM_MAX)
 
@@ -76,13 +78,14 @@ class ExchangeChecks:
         self._goes_on = False
         self._led_on: set[Life] = set()
         self._led_since_ns: tuple[str, int] = ("", 0)
+        self._shared_out_ns = 0
         self._paused_ns: dict[tuple[str, int], int] = {}
 
-    def note_map(self, entry: Entry) -> None:
+    def note_map(self, entry: Entry, now_ns: int) -> None:
         """A single map that has landed."""
         told = CODEC.decode(entry.value)
         assert isinstance(told, SinglePartitionMap)
-        self._answers.note_map(told)
+        self._answers.note_map(told, now_ns)
 
     def note_heartbeat(self, beat: m.Heartbeat) -> None:
         self._answers.note_heartbeat(beat.incarnation, beat.applied.position)
@@ -118,8 +121,9 @@ class ExchangeChecks:
         self._note_paused(whole[-1].at_ns)
 
     def look(self) -> None:
-        """Whether what waits has to (DS16)."""
-        due_ns = self._world.timeline.now_ns - _SERVED_MS * NS_PER_MS
+        """Whether what waits has to (DS16, DS17)."""
+        due_ns = self._world.timeline.now_ns - (_SERVED_MS + 2 * self._world.gather_ms) * NS_PER_MS
+        self._check_late(self._world.timeline.now_ns - _LATE_MS * NS_PER_MS)
         late = [place for place, since_ns in self._paused_ns.items() if since_ns < due_ns]
         if late and self._leads_well(due_ns):
             for place in late:
@@ -150,9 +154,6 @@ class ExchangeChecks:
 
     def _leave(self, life: Life) -> None:
         """The next life of the node is another one: nothing that this one has said is asked for (DS13)."""
-        asked = self._awaited.get(life[0])
-        if asked is not None and asked.incarnation == life[1]:
-            del self._awaited[life[0]]
         self._unheard.discard(life)
 
     def _check_completed(self, completed: x.ExchangeCompleted) -> None:
@@ -179,7 +180,9 @@ class ExchangeChecks:
     def _check_needless(self, completed: x.ExchangeCompleted, node: NodeId) -> None:
         """Who was awaited, has not answered, and is not missed: nothing may wait for it."""
         state = self._ledger.state
-        number = o.number_of(state, node)
+        row, number = state.get(m.NodeRow, node), o.number_of(state, node)
+        if row is None or not row.is_member or row.incarnation != self._awaited[node].incarnation:
+            return
         for group, partition in _paused(state):
             if number in o.ownership(o.row_of(state, group, partition), partition).owners:
                 what = f"{completed.version} is completed without {node}: {group}/{partition} waits for it"
@@ -207,6 +210,14 @@ class ExchangeChecks:
             raise Broken(Rule.ENDS, f"of {sorted(self._unheard)} nobody has answered who has not led to one before")
         self._led_on |= late
 
+    def _check_late(self, due_ns: int) -> None:
+        """Whoever has answered late is missed no more: another exchange has begun, in which that counts."""
+        for life in self._unheard:
+            came_ns = self._answers.came_ns.get(life, due_ns)
+            is_due = max(came_ns, self._shared_out_ns) < due_ns
+            if is_due and not self._is_open and self._leads_well(due_ns):
+                raise Broken(Rule.LATE, f"{life[0]} has answered {(due_ns - came_ns) // NS_PER_MS + _LATE_MS} ms ago")
+
     def _check_stuck(self, life: Life, now_ns: int) -> None:
         asked = self._asked.get(life)
         if life not in self._unheard or asked is None or now_ns - asked.at_ns < _EVICT_NS:
@@ -218,6 +229,7 @@ class ExchangeChecks:
         state = self._ledger.state
         if not b.cluster_state(state).shares_out:
             self._paused_ns.clear()
+            self._shared_out_ns = now_ns
             return
         self._paused_ns = {place: self._paused_ns.get(place, now_ns) for place in _paused(state)}
 

@@ -35,6 +35,7 @@ class Rule(Enum):
     SERVED = "what a present owner can serve is served soon, if nothing befalls that one and the leader"
     ALL_WANTED = "nothing is cleared or handed over, and nothing at rest, before all own that the affinity wants"
     ASKED_ONCE = "the time of a server that is not heard runs from its first question, however many exchanges end"
+    LATE = "an answer that comes late counts soon, if nothing befalls the leader"
     ENDS = "an answer that comes late leads to one more exchange, and nothing else does"
     NO_WRITE_LOST = "who acts holds every acknowledged write, unless an operator or the policy has given it up"
     TRANSITIONS = "a copy changes its state only as the table of transitions allows"

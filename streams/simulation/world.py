@@ -5,7 +5,7 @@ hold (`checks.py`). After each step `turned` is the process that had a turn and 
 """
 
 import random
-from collections import Counter, deque
+from collections import Counter
 from functools import partial
 
 import msgspec
@@ -21,6 +21,7 @@ from topolog.events.views import REFUSED_KINSHIPS
 from topolog.streams.coordinator.core import Role
 from topolog.streams.coordinator.snapshots import Cadence
 from topolog.streams.node.past_disk import MemoryDisk
+from topolog.streams.simulation.chronicle import Chronicle
 from topolog.streams.simulation.disks import SimulatedDisk
 from topolog.streams.simulation.network import LATE_MS, Broker, Fate, Link, Send, Writer
 from topolog.streams.simulation.processes import (
@@ -52,30 +53,6 @@ _EMPTIES = 0.3
 """How often a node that is refused for its past is given an empty disk."""
 
 _REVIVAL_MS = (50.0, 800.0)
-_NOTES_KEPT = 40
-_DULL_KEPT = 2
-
-
-class Chronicle:
-    """What has happened, for whoever reads a violation."""
-
-    def __init__(self, timeline: Timeline) -> None:
-        self.notes: deque[str] = deque(maxlen=_NOTES_KEPT)
-        self.deeds: list[str] = []
-        self._timeline = timeline
-        self._dull = 0
-
-    def note(self, text: str, *, dull: bool = False) -> None:
-        """One line of history; of a run of `dull` ones the first and last are kept."""
-        self._dull = self._dull + 1 if dull else 0
-        if self._dull > _DULL_KEPT:
-            self.notes.pop()
-        self.notes.append(f"{self._timeline.now_ns / 1e9:8.4f} s  {text}")
-
-    def told(self) -> str:
-        """All deeds, and the last of what else has happened."""
-        before = [deed for deed in self.deeds if deed not in self.notes]
-        return "\n".join([*before, *(["     ..."] if before else []), *self.notes])
 
 
 class Site:
