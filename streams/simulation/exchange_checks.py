@@ -51,6 +51,8 @@ _CHANGES = (
     | g.GroupDropped
     | b.StateChangeStarted
     | b.StateChangeFinished
+    | b.ClusterCold
+    | b.ClusterWarmed
 )
 """What moves partitions, or lets nothing be shared out."""
 
