@@ -24,7 +24,7 @@ LONG := tests/histories tests/simulation tests/soak tests/tour tests/install
 COMPUTING := --numprocesses 2 --dist worksteal
 WAITING := --numprocesses 3 --dist worksteal
 
-.PHONY: help check check-ranges test test-broker test-spark test-long test-all bench openapi alert-rules command-table up again soak lock image-lock clean
+.PHONY: help check check-ranges test test-broker test-spark test-long test-all test-deep bench openapi alert-rules command-table up again soak lock image-lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -69,8 +69,14 @@ alert-rules: ## Print the alerts with runbooks to click: RUNBOOKS=https://… is
 openapi: $(READY) ## Write docs/openapi.json anew from what the API is
 	@$(BIN)/python -m topolog.projections.api.written > docs/openapi.json
 
+command-table: $(READY) ## Write anew what help and the Tab key read: the commands and the settings
+	@$(BIN)/python -m topolog.commands.table
+
 again: $(READY) ## Run the first tier N times (N=20): what fails now and then, fails here
 	@for run in $$(seq $(N)); do echo "run $$run of $(N)"; $(PYTEST) $(COMPUTING) -q --hypothesis-profile=exploring $(TESTS) $(ARGS); done
+
+test-deep: $(READY) ## The soak at sizes that take hours; how it ended, and at which commit, stands in docs/deep.md
+	@$(BIN)/python -m tests.soak.deep $(ARGS)
 
 soak: $(READY) ## Faults, simulated and on real brokers: make soak SEEDS=10000 ROUNDS=300 CHANGES=200
 	@$(BIN)/topolog simulate --seeds $(SEEDS) --keep-going

@@ -1,12 +1,13 @@
 """Which open change has to do with which object, and the line in which changes wait for each other (DESIGN §4.5).
 
 A change claims all objects it touches at once, in the order of the log. It claims alone what it changes, and leans on
-what that needs: a table on its database, a view on its table, a grant on what it gives rights on. It may begin when no
-change before it claims alone what it claims, and none leans on what it claims alone. The first in line never waits, so
-all come to their turn.
+what that needs: a table on its database, a view on its table (the one that it has and the one that it is to have), a
+grant on what it gives rights on. It may begin when no change before it claims alone what it claims, and none leans on
+what it claims alone. The first in line never waits, so all come to their turn.
 
 A change whose turn comes is planned anew, and may then claim more than it did in the line: the table of a view that was
-not there when it came. For that it waits no more: a view that stands keeps its table.
+not there when it came, or shows another one by now; the views of a table. For that it does not go back into the line,
+and waits only while a change that is prepared has claimed it (`clashes`): what is prepared is over within a time.
 
 The rows here are an index of what the rows of changes and objects say, and have no history.
 """
@@ -112,6 +113,16 @@ def must_wait(state: State, claims: Claims, number: Position) -> bool:
     return any(first < number for first in firsts)
 
 
+def clashes(state: State, claims: Claims, number: Position) -> bool:
+    """Whether another change that is prepared, whenever it came, claims alone what is claimed here, or leans on what is
+    claimed alone."""
+    prepared = frozenset(line_row(state).prepared) - {number}
+    rows = [claims_on(state, name) for name in claims.alone] if prepared else []
+    held = [each for row in rows for each in (*row.alone, *row.leaning)]
+    held += [each for name in claims.leaning for each in claims_on(state, name).alone] if prepared else []
+    return not prepared.isdisjoint(held)
+
+
 def next_after(state: State, released: Claims) -> Iterator[Position]:
     """Who may be able to begin, now that nobody claims this any more for a change that did: those next in each line."""
     for name in released.alone:
@@ -205,8 +216,8 @@ def _leaned_on(action: Statement | Step, over: str) -> Iterable[str]:
         case ObjectKind.GRANT:
             return (object_of(action.name), database_of(object_of(action.name)))
         case ObjectKind.TABLE | ObjectKind.VIEW:
-            table = action.definition.over if action.definition else over
-            return (database_of(action.name), *((table, database_of(table)) if table else ()))
+            tables = filter(None, (action.definition.over if action.definition else "", over))
+            return (database_of(action.name), *(each for table in tables for each in (table, database_of(table))))
     return ()
 
 

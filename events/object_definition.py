@@ -138,6 +138,8 @@ class ColumnAction(msgspec.Struct, frozen=True):
 class Statement(msgspec.Struct, frozen=True):
     """What is asked of one object: `definition` by CREATE, `new_name` by RENAME, what stands between them by ALTER.
 
+    ALTER of a view may have a `definition` too: what it shows from then on; its properties are altered as everybody's.
+
     `if_needed`: IF EXISTS, or of CREATE IF NOT EXISTS. `planned_on`: since which position the object was as the asker
     saw it, ABSENT if he saw none; the statement is refused if it is another one by now.
     """
@@ -248,7 +250,8 @@ def _check_form(statement: Statement) -> None:
         raise _bad_statement(name, message)
     _check_name(kind, name)
     about = f"{verb.value} of {name!r}"
-    _check_belongs(name, about, "definition", statement.definition is not None, (Verb.CREATE,), verb)
+    if verb is not Verb.ALTER or kind is not ObjectKind.VIEW:
+        _check_belongs(name, about, "definition", statement.definition is not None, (Verb.CREATE,), verb)
     _check_belongs(name, about, "new_name", bool(statement.new_name), (Verb.RENAME,), verb)
     if statement.definition is not None:
         check_definition(kind, name, statement.definition)
@@ -315,7 +318,7 @@ def _alters(statement: Statement) -> bool:
 
 def _check_alteration(statement: Statement) -> None:
     kind, name = statement.kind, statement.name
-    if not _alters(statement):
+    if not _alters(statement) and statement.definition is None:
         raise _bad_statement(name, f"ALTER of {name!r} says nothing that is to change.")
     asked = {
         "columns": statement.columns,
@@ -328,6 +331,8 @@ def _check_alteration(statement: Statement) -> None:
     if foreign:
         message = f"Of a {kind.value.lower()} nobody can alter {' and '.join(foreign)}: {name!r}."
         raise _bad_statement(name, message)
+    if statement.definition is not None and statement.definition.properties:
+        raise _bad_statement(name, f"ALTER of {name!r} sets and unsets `properties` beside its definition.")
     _check_ttl(name, statement.ttl_ms)
     _check_properties(name, statement.properties)
     if len(statement.columns) > COLUMNS_MAX or len(statement.unset) > PROPERTIES_MAX:

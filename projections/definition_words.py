@@ -47,6 +47,8 @@ def differences(before: Definition, after: Definition) -> Iterator[str]:
         if held is not None and held.type is not column.type:
             yield f"~ {column.name} {held.type.value} -> {column.type.value}"
     yield from (f"- {column.name} {column.type.value}" for number, column in was.items() if number not in now)
+    if before.over != after.over:
+        yield f"~ over {before.over} -> {after.over}"
     if before.ttl_ms != after.ttl_ms:
         yield f"~ ttl {ttl(before.ttl_ms)} -> {ttl(after.ttl_ms)}"
     for name in dict.fromkeys([*before.properties, *after.properties]):

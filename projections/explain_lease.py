@@ -53,7 +53,7 @@ def _state(found: Lease, fence_ms: int) -> str:
         case "NONE":
             return "has not begun: none of its heartbeats has been confirmed since it joined"
         case _:
-            return "is not known as of the past, for renewals are not kept"
+            return "is not known: as of the past, or where this reader has stopped"
 
 
 def explain_lease_health(reading: Reading, age_ms: int, name: str) -> Explanation:

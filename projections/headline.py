@@ -1,6 +1,7 @@
 """What is wrong in a cluster, the worst first, each in one sentence: the same for whoever asks, and wherever.
 
-Order: partitions that are lost, then those that are paused; a cold cluster; a coordinator that is not there or silent;
+Order: that this reader has stopped, for then all that is known is of a moment ago; partitions that are lost, then those
+that are paused; a cold cluster; a coordinator that is not there or silent;
 joins that are refused; members that are silent; exchanges that are overdue. What only waits is not wrong, and comes
 behind all of that in one sentence.
 """
@@ -59,9 +60,11 @@ def stopped(reading: Reading) -> list[Stopped]:
     ]
 
 
-def headline(found: Sequence[Pending], held_up: Sequence[Stopped], cold: Cold | None) -> Headline:
-    """Of all that is pending, of `stopped`, and of a cluster that is cold."""
-    news = [*_of_partitions(held_up), *_of_cold(cold), *_of_coordinator(found)]
+def headline(
+    found: Sequence[Pending], held_up: Sequence[Stopped], cold: Cold | None, reads_no_further: str | None
+) -> Headline:
+    """Of all that is pending, of `stopped`, of a cluster that is cold, and of why this reader reads no further."""
+    news = [*_of_reader(reads_no_further), *_of_partitions(held_up), *_of_cold(cold), *_of_coordinator(found)]
     news += [*_of_joins(found), *_of_silent(found), *(each.sentence for each in found if is_overdue(each))]
     waiting = [each for each in found if each.kind not in (*_BAD, *_BY_TIME) and not is_overdue(each)]
     names = listed([f"{each.name} ({ago(each.waited_ms)})" for each in waiting], _WAITS_MAX)
@@ -76,6 +79,11 @@ def is_overdue(each: Pending) -> bool:
 def is_bad(each: Pending) -> bool:
     """Whether something is wrong, and not only under way."""
     return each.kind in _BAD or is_overdue(each)
+
+
+def _of_reader(reads_no_further: str | None) -> Iterator[str]:
+    if reads_no_further:
+        yield f"This reader has stopped, and nobody's silence can be judged: {reads_no_further}"
 
 
 def _of_partitions(held_up: Sequence[Stopped]) -> Iterator[str]:
@@ -104,7 +112,7 @@ def _of_joins(found: Sequence[Pending]) -> Iterator[str]:
     if len(refused) == 1:
         yield refused[0].sentence
     elif refused:
-        yield f"{len(refused)} nodes are refused: {listed(_nodes(refused))}; their disks are not of this history."
+        yield f"{len(refused)} nodes are refused: {listed(_nodes(refused))}. {refused[0].sentence}"
 
 
 def _of_silent(found: Sequence[Pending]) -> Iterator[str]:

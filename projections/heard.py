@@ -11,7 +11,7 @@ from topolog.projections.store import Reading
 
 def heard_ms(reading: Reading, age_ms: int) -> Mapping[str, int]:
     """How many ms ago each member was heard, as far as that is known; empty as of the past."""
-    if not reading.is_current:
+    if not reading.is_current or reading.present.stopped:
         return {}
     leases = {each.node: each.age_ms for each in queries.leases(reading, age_ms)}
     measured = {

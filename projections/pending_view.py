@@ -49,8 +49,8 @@ class PendingView:
 
     @cached_property
     def clock(self) -> silence.Clock | None:
-        """What silences are measured by; None as of the past."""
-        return silence.clock(self.reading, self.cluster, self.age_ms) if self.reading.is_current else None
+        """What silences are measured by; None where nothing is known of now."""
+        return silence.clock(self.reading, self.cluster, self.age_ms)
 
     @cached_property
     def _heard(self) -> dict[str, int]:

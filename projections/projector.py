@@ -215,7 +215,7 @@ class Projector:
             with self._swap:
                 shown = self._shown
                 view = stack.enter_context(shown.store.view())
-            present = Present(self._sides.heard_ago_ms, self._measured.progress(), self.quiet_ms)
+            present = Present(self._sides.heard_ago_ms, self._measured.progress(), self.quiet_ms, self.stopped)
             reading = reading_of(view, present)
             try:
                 yield reading

@@ -123,8 +123,7 @@ def lease(reading: Reading, age_ms: int, name: str) -> Lease:
 
 
 def _clock(reading: Reading, age_ms: int) -> silence.Clock | None:
-    """None as of the past, for renewals have no history."""
-    return silence.clock(reading, cluster_row(reading), age_ms) if reading.is_current else None
+    return silence.clock(reading, cluster_row(reading), age_ms)
 
 
 def lease_row(reading: Reading, holder: NodeRow) -> LeaseRow | None:

@@ -71,8 +71,11 @@ class Clock(msgspec.Struct, frozen=True):
         return max(0, self.cluster.proceed_ms - (self.now_ms - max(renewed_ms, self.led_ms)))
 
 
-def clock(reading: Reading, cluster: ClusterRow, age_ms: int) -> Clock:
-    """`age_ms` is that of the answer. Of the past there is none: `reading` is current."""
+def clock(reading: Reading, cluster: ClusterRow, age_ms: int) -> Clock | None:
+    """`age_ms` is that of the answer. None where nothing is known of now: as of the past, for renewals have no history,
+    and where this reader has stopped, for what it does not read is nobody's silence."""
+    if not reading.is_current or reading.present.stopped:
+        return None
     decided_ms = reading.meta.logged_at_ms
     echo = _newest_echo(reading)
     return Clock(

@@ -36,7 +36,7 @@ def cluster(reading: Reading, age_ms: int, found: Sequence[Pending] | None = Non
     """
     found = pending.pending(reading, age_ms) if found is None else found
     whole = _without_news(reading, age_ms)
-    said = headline(found, stopped(reading), whole.cold)
+    said = headline(found, stopped(reading), whole.cold, reading.present.stopped if reading.is_current else None)
     leases = [lease for lease in queries.leases(reading, age_ms) if lease.state]
     return msgspec.structs.replace(
         whole,

@@ -27,6 +27,9 @@ from topolog.projections.sentences import counted, listed
 from topolog.projections.status_resources import BadEvent, Leader, SilentMember, Status, StoppedPartitions
 from topolog.projections.store import Reading
 
+_WORST_FIRST = ("NONE", "OVERDUE", "SILENT", "VALID")
+"""States of leases."""
+
 _WAITS_MAX = 5
 _BAD_EVENTS = 5
 LOOKED_THROUGH = 2_000
@@ -39,6 +42,7 @@ def status(reading: Reading, age_ms: int) -> Status:
     cluster = situation.cluster(reading, age_ms, found)
     leases = [lease for lease in queries.leases(reading, age_ms) if lease.state]
     why = (*_of_reader(reading, age_ms, cluster), *cluster.news, *_of_service(cluster))
+    states = Counter(str(lease.state) for lease in leases)
     bad, waits = [each for each in found if is_bad(each)], [each for each in found if not is_bad(each)]
     return Status(
         name=cluster.name,
@@ -47,7 +51,7 @@ def status(reading: Reading, age_ms: int) -> Status:
         why=why,
         leader=_leader(reading, age_ms, cluster),
         members=cluster.members,
-        leases=dict(Counter(str(lease.state) for lease in leases)),
+        leases={state: count for state in _WORST_FIRST if (count := states[state])},
         silent=tuple(_silent(reading, leases, found)),
         stopped=tuple(StoppedPartitions(each.group, each.condition.name, each.count) for each in stopped(reading)),
         refused_joins=tuple(held.node for each in bad if each.kind == "REFUSED-JOIN" for held in each.waits_for),
@@ -55,12 +59,14 @@ def status(reading: Reading, age_ms: int) -> Status:
         waits_in_all=len(waits),
         bad_events=tuple(islice(_bad_events(reading), _BAD_EVENTS)),
         looked_through=LOOKED_THROUGH,
-        next=_next(bad, waits),
+        next=_next(reading, bad, waits),
     )
 
 
-def _next(bad: Sequence[Pending], waits: Sequence[Pending]) -> tuple[str, ...]:
+def _next(reading: Reading, bad: Sequence[Pending], waits: Sequence[Pending]) -> tuple[str, ...]:
     first = [each.next[0] for each in (*bad, *waits)]
+    if reading.is_current and reading.present.stopped:
+        first.insert(0, "topolog doctor")
     return tuple(dict.fromkeys([*first[: NEXT_MAX - 1], "topolog get pending" if first else "topolog explain cluster"]))
 
 
@@ -81,7 +87,7 @@ def _of_service(cluster: Cluster) -> Iterator[str]:
 
 def _leader(reading: Reading, age_ms: int, cluster: Cluster) -> Leader:
     since = Position(cluster.led_since)
-    clock = silence.clock(reading, queries.cluster_row(reading), age_ms) if reading.is_current else None
+    clock = silence.clock(reading, queries.cluster_row(reading), age_ms)
     return Leader(
         cluster.coordinator,
         cluster.term,

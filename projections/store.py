@@ -43,11 +43,13 @@ S = TypeVar("S", bound=SideRow)
 
 class Present(msgspec.Struct, frozen=True):
     """What a projector knows beside its store: how long ago it has read the last word about a partition of lease
-    health, how far it has read which topics, and how long ago it has read the newest decision."""
+    health, how far it has read which topics, how long ago it has read the newest decision, and why it reads no further,
+    None while it does."""
 
     heard_ago_ms: Mapping[int, int] = {}
     progress: Progress = Progress()
     quiet_ms: int = 0
+    stopped: str | None = None
 
 
 _NOTHING_BESIDE = Present()

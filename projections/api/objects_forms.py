@@ -58,6 +58,8 @@ class ColumnActionForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class StatementForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What is asked of one object: `definition` by CREATE, `new_name` by RENAME, what stands between by ALTER.
 
+    ALTER of a view takes a `definition` without properties: what it shows from then on.
+
     `if_needed`: IF EXISTS, or of CREATE IF NOT EXISTS. `planned_on`: `committed_at` of the object as the asker saw it,
     -1 if he saw none; the change is refused if it is another one by now.
     """

@@ -36,7 +36,7 @@ def run(command: Callable[[], Any], args: Sequence[str] | None = None, defaults:
             return ExitCode.OK
         with without_command_line_of_httpx():
             call = direct.prepared(given)
-            gc.enable()
+            _collect_garbage()
             if call is not None:
                 result = call()
             else:
@@ -64,6 +64,13 @@ def _check_text(args: Sequence[str]) -> None:
             utf8_text(word)
         except ValueError as error:
             raise BadInput(f"The argument {word!r} cannot be read: {error}.") from error
+
+
+def _collect_garbage() -> None:
+    """From here on, if `main` has put it off. What is loaded stays: no collection walks it, nor does the last one."""
+    if not gc.isenabled():
+        gc.freeze()
+        gc.enable()
 
 
 def report(error: TopologError, *, no_color: bool = False) -> int:

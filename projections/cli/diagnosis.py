@@ -25,6 +25,8 @@ SKEW_MS_MAX = 1_000
 
 _APPENDED_WITHIN_S = 3.0
 
+_STOPPED = "docs/runbooks/reader-stopped.md has what helps for each reason; nothing else is known until it reads on."
+
 Place = tuple[str, int]
 
 
@@ -72,8 +74,12 @@ def of_api(api: Api, now: Callable[[], datetime] = lambda: datetime.now(UTC)) ->
         return
     yield Finding("API", OK, f"answers at {without_credentials(api.url)} about cluster {api.cluster}", "")
     ours = [each for each in ready.get("clusters") or () if each.get("cluster") == api.cluster]
-    yield from _of_projection(ours[0] if ours else ready)
-    yield from _of_coordinator(cluster, newest.items[0] if newest.items else {}, now())
+    projection = ours[0] if ours else ready
+    yield from _of_projection(projection)
+    if projection.get("stopped"):
+        yield Finding("coordinator", UNKNOWN, "what it writes is not read here", _STOPPED)
+    else:
+        yield from _of_coordinator(cluster, newest.items[0] if newest.items else {}, now())
     yield from _of_news(cluster)
 
 
@@ -90,8 +96,7 @@ def _of_projection(ready: Json) -> Iterator[Finding]:
     lag = f"position {ready.get('position')}, {age(int(ready.get('age_ms') or 0))} old"
     reasons = [str(each) for each in ready.get("reasons") or ()]
     if ready.get("stopped"):
-        hint = "Its log says why; `topolog verify projections` says whether its store is damaged."
-        yield Finding("projection", PROBLEM, f"stopped at {lag}: {ready['stopped']}", hint)
+        yield Finding("projection", PROBLEM, f"stopped at {lag}: {ready['stopped']}", _STOPPED)
     elif reasons:
         hint = "Is the broker reachable for the projector? It catches up by itself if it is."
         yield Finding("projection", PROBLEM, f"{lag}: {' '.join(reasons)}", hint)

@@ -177,7 +177,7 @@ def _alter(
     """One statement with all that is to change, or none."""
     was, then = held.definition, wanted.definition
     if held.kind is ObjectKind.VIEW:
-        return _alter_view(wanted, held, prune=prune, kept=kept, problems=problems)
+        return _alter_view(wanted, held, prune=prune, kept=kept)
     actions, after = _columns(wanted, held, prune=prune, kept=kept)
     problems += _renamed_and_retyped(held, actions)
     problems += _former_columns(wanted, held)
@@ -209,22 +209,38 @@ def _alter(
     return [(statement, PlanLine("~", f"{definition_words.noun(held.kind)} {held.name}", details))]
 
 
-def _alter_view(
-    wanted: Wanted, held: Present, *, prune: bool, kept: list[str], problems: list[str]
-) -> list[tuple[Statement, PlanLine]]:
-    """Of a view only properties can be altered: what it shows is said once."""
+def _alter_view(wanted: Wanted, held: Present, *, prune: bool, kept: list[str]) -> list[tuple[Statement, PlanLine]]:
+    """What a view shows is replaced as a whole; a file that names no columns leaves those that it has."""
     was, then = held.definition, wanted.definition
-    shows = [column.name for column in then.columns]
-    if then.over != was.over or (shows and set(shows) != {column.name for column in was.columns}):
-        problems.append(f"view {held.name} shows something else: drop it, then apply the file again")
+    shows = {column.name for column in then.columns}
+    is_other = then.over != was.over or (shows and shows != {column.name for column in was.columns})
     properties, unset = _properties(wanted, held, prune=prune, kept=kept)
-    if not (properties or unset):
+    if not (is_other or properties or unset):
         return []
     statement = Statement(
-        Verb.ALTER, held.kind, held.name, properties=properties, unset=unset, planned_on=held.committed_at
+        Verb.ALTER,
+        held.kind,
+        held.name,
+        definition=Definition(columns=then.columns, over=then.over) if is_other else None,
+        properties=properties,
+        unset=unset,
+        planned_on=held.committed_at,
     )
-    whole = msgspec.structs.replace(was, properties=_set(was, properties, unset))
-    return [(statement, PlanLine("~", f"view {held.name}", tuple(definition_words.differences(was, whole))))]
+    details = (*(_shown_anew(was, then) if is_other else ()), *_of_properties(was, _set(was, properties, unset)))
+    return [(statement, PlanLine("~", f"view {held.name}", details))]
+
+
+def _shown_anew(was: Definition, then: Definition) -> Iterator[str]:
+    """Columns by their names, for the file has no others."""
+    if then.over != was.over:
+        yield f"~ over {was.over} -> {then.over}{'' if then.columns else ', all columns'}"
+    held, shows = ({column.name for column in each.columns} for each in (was, then))
+    yield from (f"+ {column.name}" for column in then.columns if column.name not in held)
+    yield from (f"- {column.name}" for column in was.columns if then.columns and column.name not in shows)
+
+
+def _of_properties(was: Definition, properties: Mapping[str, str]) -> Iterator[str]:
+    return definition_words.differences(was, msgspec.structs.replace(was, properties=properties))
 
 
 def _renamed_and_retyped(held: Present, actions: Sequence[ColumnAction]) -> Iterator[str]:

@@ -157,7 +157,7 @@ def _builder() -> "type[SparkSession.Builder]":
     except ImportError as error:
         raise MissingExtra(
             "This is done by Spark, and the extra 'spark' is not installed.",
-            hint="Install it: pip install 'topolog[spark]'",
+            hint="Install it with: pip install 'topolog[spark]'",
         ) from error
     return SparkSession.Builder
 

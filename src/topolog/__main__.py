@@ -34,6 +34,8 @@ def main() -> None:
 
         sys.exit(ExitCode.INTERRUPTED)
     finally:
+        if not gc.isenabled():
+            gc.freeze()  # No command ran: the interpreter, which looks through all of it at its end, finds no garbage.
         _end_streams()
 
 

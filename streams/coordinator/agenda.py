@@ -14,11 +14,11 @@ from topolog.streams.rules import baseline, exchange, membership, objects, repai
 from topolog.streams.rules.deadlines import Deadline
 from topolog.streams.rules.exchange import Patience
 
-_WAITING_FOR_MAPS = (ExchangeRow, UnheardRow)
 _KINDS = (
     LeaseRow,
     RequesterRow,
-    *_WAITING_FOR_MAPS,
+    ExchangeRow,
+    UnheardRow,
     AutoAdjustRow,
     ChangeRow,
     SessionRow,
@@ -85,15 +85,13 @@ class Agenda:
 
     @property
     def waits_for_maps(self) -> bool:
-        kinds = {kind.KIND for kind in _WAITING_FOR_MAPS}
-        return any(kind in kinds for kind, _ in self._keys)
+        return any(kind == UnheardRow.KIND for kind, _ in self._keys)
 
     def interrupt_maps(self, state: State) -> None:
-        """Every wait for a map starts again."""
+        """Every silence of a server starts again."""
         self.map_gaps += 1
-        for kind in _WAITING_FOR_MAPS:
-            for key, _ in state.rows(kind):
-                self.revise(state, (kind.KIND, key))
+        for key, _ in state.rows(UnheardRow):
+            self.revise(state, (UnheardRow.KIND, key))
 
     def drain(self) -> dict[str, Deadline | None]:
         """Deadlines that are new, and None for keys that are gone, since the last drain."""
@@ -114,7 +112,7 @@ class Agenda:
             case RequesterRow() as row:
                 return requesters.deadlines(key[1], row)
             case ExchangeRow() as row:
-                return exchange.deadlines(row, self._patience, self.map_gaps)
+                return exchange.deadlines(row, self._patience)
             case UnheardRow() as row:
                 return exchange.deadlines_of_unheard(row, self._patience, self.map_gaps)
             case AutoAdjustRow() as row:

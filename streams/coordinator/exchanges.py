@@ -25,7 +25,7 @@ from topolog.events.terms import cluster
 from topolog.streams.coordinator.reports import Reports
 from topolog.streams.rules import copies, exchange, hand_over, placement
 from topolog.streams.rules.affinity import Candidate, Indexes, Placement, ideal, ideal_after
-from topolog.streams.rules.exchange import Told
+from topolog.streams.rules.responses import Told
 from topolog.streams.rules.single_maps import (
     Inbox,
     Known,

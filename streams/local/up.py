@@ -305,6 +305,7 @@ def what_next(what: Plan, children: Children) -> str:
     lines = [
         f"topolog is up: {what.url}/",
         f"cluster {what.cluster}, logs in {children.logs}; Ctrl-C stops everything",
+        *([f"{', '.join(role.name for role in what.nodes)} join in a few seconds"] if what.nodes else []),
         "",
         "In a second terminal:",
         *(f"  {command}" for command in commands),

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Sequence, Set
 from itertools import chain
 
 from topolog.events import ownership
+from topolog.events.awaited import Awaited
 from topolog.events.baseline import ClusterStateRow, cluster_state
 from topolog.events.exchange import ExchangeMerged, ExchangeStarted, HandOverRow
 from topolog.events.failpoints import reach
@@ -84,7 +85,7 @@ class Hooks(Service):
             case MetadataRemoveAccepted(type_name=name):
                 self._say(name, None)
             case ExchangeStarted() | ExchangeMerged() as asked:
-                if (core.node, core.incarnation) in [(each.node, each.incarnation) for each in asked.awaited]:
+                if Awaited(core.node, core.incarnation, needs_map=True) in asked.awaited:
                     for quiesce in self.on_exchange:
                         quiesce()
             case NodeJoined(joiner=joiner) if (joiner.node, joiner.incarnation) == (core.node, core.incarnation):

@@ -133,7 +133,11 @@ class Published:
         row = self._usable(ObjectKind.VIEW, name, retry_after_ms)
         shown = _read_by(row)
         table = self.table(shown.over, retry_after_ms)
-        numbers = {each.number for each in shown.columns}
+        before = shown if row.definition is None else row.definition
+        if before.over != shown.over:
+            message = f"View {name!r} is to show another table by change {row.change}."
+            raise BeingAltered(message, retry_after_ms=retry_after_ms, hint=_wait_for(row))
+        numbers = {each.number for each in shown.columns} & {each.number for each in before.columns}
         columns = tuple(each for each in table.columns if each.number in numbers)
         return View(row.name, row.incarnation, _version(row), table, columns, shown.properties)
 
@@ -289,9 +293,13 @@ def _ttl_ms(row: ObjectRow) -> int:
     return FOREVER if FOREVER in both else max(both)
 
 
+def _wait_for(row: ObjectRow) -> str:
+    return f"`topolog wait change/{row.change}`, then try again."
+
+
 def _refuse(row: ObjectRow, retry_after_ms: int) -> NoReturn:
     noun = f"{row.kind.value.capitalize()} {row.name!r}"
-    hint = f"`topolog wait change/{row.change}`, then try again."
+    hint = _wait_for(row)
     match row.status:
         case ObjectStatus.PRE_CREATE:
             message = f"{noun} is being created by change {row.change}."

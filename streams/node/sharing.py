@@ -69,7 +69,8 @@ class Sharing:
         self._hooks.on_released.append(hook)
 
     def on_exchange(self, hook: ExchangeHook) -> None:
-        """Call `hook()` before this node sends the single map that an exchange asks for."""
+        """Call `hook()` before this node sends the single map that an exchange asks it for. Others are not asked, and
+        what it does not quieten goes on elsewhere: what quietens a partition is the drain of its hand-over."""
         self._hooks.on_exchange.append(hook)
 
     def on_cluster_state(self, hook: StateHook) -> None:

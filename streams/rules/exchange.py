@@ -18,9 +18,8 @@ for a server that is in its owner row. Whoever stays `unheard` for `warn_ms` is 
 stopped as STUCK, unless that would take the last copy of a partition; one that applies nothing loses its lease anyway.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice, takewhile
-from typing import Protocol
 
 import msgspec
 
@@ -49,7 +48,7 @@ from topolog.events.exchange import (
     queued,
 )
 from topolog.events.groups import GroupRow, LossPolicy, group_row
-from topolog.events.ids import Incarnation, NodeId, Offset, Position
+from topolog.events.ids import NodeId, Position
 from topolog.events.membership import LeaseStopped, LeaveReason, NodeRow, Standing
 from topolog.events.ownership import NodeNumber
 from topolog.events.requests import ExchangeRequested, LossResetRequested, RequestUnchanged, subject_of
@@ -59,10 +58,10 @@ from topolog.streams.rules import cluster_state as rules_of_cluster
 from topolog.streams.rules import placement
 from topolog.streams.rules.allowed import is_allowed
 from topolog.streams.rules.deadlines import Deadline
-from topolog.streams.rules.membership import Hearing
 from topolog.streams.rules.outcome import Ask, outcome
-from topolog.streams.rules.outcomes import Holdings, Server, Servers, outcomes
+from topolog.streams.rules.outcomes import Server, Servers, outcomes
 from topolog.streams.rules.placement import Choose, Roster
+from topolog.streams.rules.responses import Responses, Told
 
 _NAMES_MAX, _NAMES_WITH_CHANGES_MAX = 1_000, 100
 """Names of nodes that fit one record, by themselves and beside changes, were each as long as a name can be."""
@@ -78,33 +77,6 @@ class Patience(msgspec.Struct, frozen=True):
     gather_ms: int = 50
     warn_ms: int = 5_000
     evict_ms: int = 60_000
-
-
-class Answer(Holdings, Protocol):
-    """A single map that counts as an answer; `waited_ms`: how long it took."""
-
-    @property
-    def incarnation(self) -> Incarnation: ...
-
-    @property
-    def waited_ms(self) -> int: ...
-
-
-Answers = Mapping[NodeId, Answer]
-
-
-class Told(msgspec.Struct, frozen=True):
-    """What is known beside the log.
-
-    `answers`: the maps that count, sent since the exchange that first missed somebody; `maps`: how far the topic has
-    been read; `at_ms`: wall time, for people; `passed`: which waits have passed; `heard`: the newest heartbeats.
-    """
-
-    answers: Answers
-    maps: Offset
-    at_ms: int
-    passed: Collection[str] = ()
-    heard: Hearing = {}
 
 
 class _Look(msgspec.Struct, frozen=True):
@@ -143,17 +115,17 @@ def settle(state: State, told: Told, choose: Choose) -> list[Decision]:
     return _hear_late(state, missed, told) or _overdue(missed, told) or _evict(state, missed, told)
 
 
-def deadlines(row: ExchangeRow, patience: Patience, gaps: int) -> list[Deadline]:
-    """When an open exchange waits no more.
+def deadlines(row: ExchangeRow, patience: Patience) -> list[Deadline]:
+    """When an open exchange waits no more: also for maps that the coordinator cannot read."""
+    return [] if row.completed_at else [Deadline(_gathered(row), row.started_at, patience.gather_ms)]
+
+
+def deadlines_of_unheard(row: UnheardRow, patience: Patience, gaps: int) -> list[Deadline]:
+    """When to name, and when to stop, whom the last exchange has not heard.
 
     `gaps` counts how often the coordinator was not hearing maps: silence must be heard to count, so a gap makes a new
     key.
     """
-    return [] if row.completed_at else [Deadline(_gathered(row) + str(gaps), row.started_at, patience.gather_ms)]
-
-
-def deadlines_of_unheard(row: UnheardRow, patience: Patience, gaps: int) -> list[Deadline]:
-    """When to name, and when to stop, whom the last exchange has not heard; as `deadlines`."""
     waits = (("warn", patience.warn_ms), ("evict", patience.evict_ms))
     return [
         Deadline(f"{_key(each, what)}{gaps}", each.at, after_ms) for each in row.servers for what, after_ms in waits
@@ -162,12 +134,13 @@ def deadlines_of_unheard(row: UnheardRow, patience: Patience, gaps: int) -> list
 
 def silent(state: State, row: ExchangeRow, told: Told) -> list[NodeId]:
     """Whom the open exchange still waits for."""
-    return [each.node for each in row.awaited if _is_awaited(state, each, told, row.counts_from)]
+    responses = Responses.of(state, told)
+    return [each.node for each in row.awaited if _is_awaited(state, each, responses)]
 
 
 def stops_waiting(key: str) -> bool:
-    """Whether behind this deadline a server is waited for no more."""
-    return key.startswith("exchange/") and ("/evict/" in key or "/gather/" in key)
+    """Whether behind this deadline a server may be stopped for its silence."""
+    return key.startswith("exchange/") and "/evict/" in key
 
 
 # Beginning.
@@ -186,7 +159,7 @@ def _reset(state: State, request: LossResetRequested, ref: RequestRef) -> Decisi
 def _begin(state: State, waiting: tuple[Trigger, ...], told: Told, choose: Choose) -> list[Decision]:
     """The exchange of the oldest triggers; over at once where it needs nobody (P1, P2)."""
     triggers, missed = _alike(waiting) or waiting[:1], unheard(state)
-    look = _look(state, triggers, told, choose, missed.counts_from if missed else None)
+    look = _look(state, triggers, told, choose)
     maps = missed.maps if missed else told.maps
     started = ExchangeStarted(triggers, _awaited(state, triggers, look), maps, told.at_ms)
     if started.awaited:
@@ -198,7 +171,7 @@ def _begin(state: State, waiting: tuple[Trigger, ...], told: Told, choose: Choos
 def _merged(state: State, row: ExchangeRow, more: tuple[Trigger, ...], told: Told, choose: Choose) -> ExchangeMerged:
     """Whoever is needed now and was not asked yet is asked."""
     asked = {(each.node, each.incarnation): each.needs_map for each in row.awaited}
-    look = _look(state, (*row.triggers, *more), told, choose, row.counts_from)
+    look = _look(state, (*row.triggers, *more), told, choose)
     awaited = _awaited(state, more, look)
     return ExchangeMerged(
         more, tuple(each for each in awaited if asked.get((each.node, each.incarnation)) not in (True, each.needs_map))
@@ -231,33 +204,17 @@ def _alike(waiting: Iterable[Trigger]) -> tuple[Trigger, ...]:
 # Waiting.
 
 
-def _is_heard(row: NodeRow, told: Told, counts_from: Position | None) -> bool:
-    """Whether this life of the server has answered, or has applied the question; `counts_from` None: it was not asked
-    yet."""
-    if _has_answered(row, told.answers):
-        return True
-    heard = told.heard.get(row.node)
-    if heard is None or heard.incarnation != row.incarnation or counts_from is None:
-        return False
-    return heard.applied >= counts_from
-
-
-def _has_answered(asked: NodeRow | Asked, answers: Answers) -> bool:
-    answer = answers.get(asked.node)
-    return answer is not None and answer.incarnation == asked.incarnation
-
-
-def _is_awaited(state: State, asked: Asked, told: Told, counts_from: Position) -> bool:
+def _is_awaited(state: State, asked: Asked, responses: Responses) -> bool:
     """Whoever has left is awaited no more (PI5), also where its leaving waits for the next exchange."""
     row = state.get(NodeRow, asked.node)
-    if row is None or not row.is_member or row.incarnation != asked.incarnation:
-        return False
-    return not (_has_answered(asked, told.answers) if asked.needs_map else _is_heard(row, told, counts_from))
+    is_here = row is not None and row.is_member and row.incarnation == asked.incarnation
+    return is_here and not responses.is_heard(asked)
 
 
 def _hear_late(state: State, missed: UnheardRow, told: Told) -> list[Decision]:
     """A server that the last exchange has done without is heard: what it alone can tell needs another one (DS17)."""
-    if all(_is_awaited(state, each, told, missed.counts_from) for each in missed.servers):
+    responses = Responses.of(state, told)
+    if all(_is_awaited(state, each, responses) for each in missed.servers):
         return []
     return [ExchangeQueued(None, TriggerType.ANSWERED, "", changed_view(state))]
 
@@ -308,7 +265,7 @@ def _key(asked: Asked, what: str) -> str:
 
 
 def _gathered(row: ExchangeRow) -> str:
-    return f"exchange/{row.started_at}/gather/"
+    return f"exchange/{row.started_at}/gather"
 
 
 # Ending.
@@ -316,37 +273,20 @@ def _gathered(row: ExchangeRow) -> str:
 
 def _end(state: State, row: ExchangeRow, told: Told, choose: Choose) -> list[Decision]:
     """Once all that it waits for are heard, or the time for that is over."""
-    is_over = any(key.startswith(_gathered(row)) for key in told.passed)
-    if not is_over and silent(state, row, told):
+    if _gathered(row) not in told.passed and silent(state, row, told):
         return []
-    look = _look(state, row.triggers, told, choose, row.counts_from)
-    waited = (_waited(row, each, told) for each in row.awaited)
-    completed = ExchangeCompleted(
-        row.result,
-        tuple(sorted((each for each in waited if each), key=lambda each: each.waited_ms)),
-        tuple(sorted(look.needed)),
-    )
+    look = _look(state, row.triggers, told, choose)
+    responses = Responses.of(state, told)
+    times = ((each.node, responses.waited_ms(each, row.began_at_ms)) for each in row.awaited)
+    waited = sorted((Waited(node, ms) for node, ms in times if ms is not None), key=lambda each: each.waited_ms)
+    completed = ExchangeCompleted(row.result, tuple(waited), tuple(sorted(look.needed)))
     return rules_of_cluster.cooled_by(state, look.decided) or [*look.decided, completed]
 
 
-def _waited(row: ExchangeRow, asked: Asked, told: Told) -> Waited | None:
-    """How long it took to hear of it; None if nobody has."""
-    answer, heard = told.answers.get(asked.node), told.heard.get(asked.node)
-    if answer is not None and answer.incarnation == asked.incarnation:
-        return Waited(asked.node, answer.waited_ms)
-    if (
-        asked.needs_map
-        or heard is None
-        or (heard.incarnation, True) != (asked.incarnation, heard.applied >= row.counts_from)
-    ):
-        return None
-    return Waited(asked.node, max(0, heard.appended_at_ms - row.began_at_ms))
-
-
-def _look(state: State, triggers: Sequence[Trigger], told: Told, choose: Choose, counts_from: Position | None) -> _Look:
+def _look(state: State, triggers: Sequence[Trigger], told: Told, choose: Choose) -> _Look:
     """The full maps of all groups that change, what is lost, and who is needed for the rest."""
     resets, roster = _resets(state, triggers), Roster.of(state)
-    here = _here(state, roster.number_of, told, counts_from)
+    here = _here(state, roster.number_of, Responses.of(state, told))
     decided: list[Decision] = []
     needed: set[NodeNumber] = set()
     maps: set[NodeNumber] = set()
@@ -372,14 +312,15 @@ def _resets(state: State, triggers: Sequence[Trigger]) -> Mapping[str, Position]
     return {trigger.subject: trigger.at for trigger in triggers if trigger.type is TriggerType.LOSS_RESET}
 
 
-def _here(state: State, number_of: Mapping[str, NodeNumber], told: Told, counts_from: Position | None) -> Servers:
+def _here(state: State, number_of: Mapping[str, NodeNumber], responses: Responses) -> Servers:
     """Who is a member, who of them is heard, and what those have told that have answered."""
-    found: dict[NodeNumber, Server] = {}
-    for row in placement.servers(state):
-        if row.node in number_of:
-            answer = told.answers[row.node] if _has_answered(row, told.answers) else None
-            found[number_of[row.node]] = Server(row.joined_at, answer, is_heard=_is_heard(row, told, counts_from))
-    return Servers(found)
+    return Servers(
+        {
+            number_of[row.node]: Server(row.joined_at, responses.map_of(row), is_heard=responses.is_heard(row))
+            for row in placement.servers(state)
+            if row.node in number_of
+        }
+    )
 
 
 def _full_maps(group: GroupRow, changes: Changes, enrolled: tuple[str, ...]) -> Iterator[Decision]:

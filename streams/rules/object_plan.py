@@ -216,8 +216,7 @@ def _shown(draft: _Draft, name: str, view: Definition) -> tuple[Column, ...]:
 def _alter(draft: _Draft, statement: Statement, found: Standing) -> list[Step]:
     now = found.definition
     then = msgspec.structs.replace(
-        now,
-        columns=_acted(draft, found, statement.columns) if statement.columns else now.columns,
+        _shows(draft, statement, found),
         ttl_ms=now.ttl_ms if statement.ttl_ms is None else statement.ttl_ms,
         properties=_set(now.properties, statement),
         privileges=_ordered(statement.privileges) if statement.privileges else now.privileges,
@@ -227,6 +226,16 @@ def _alter(draft: _Draft, statement: Statement, found: Standing) -> list[Step]:
     if len(then.columns) > COLUMNS_MAX or len(then.properties) > PROPERTIES_MAX:
         check_definition(found.kind, found.name, then)
     return [Step(Verb.ALTER, found.kind, found.name, then), *_views_after(draft, found.name, then)]
+
+
+def _shows(draft: _Draft, statement: Statement, found: Standing) -> Definition:
+    """The definition with the columns, and the table of a view, that it has behind the statement."""
+    now, shown = found.definition, statement.definition
+    if shown is not None:
+        return msgspec.structs.replace(now, over=shown.over, columns=_shown(draft, found.name, shown))
+    if statement.columns:
+        return msgspec.structs.replace(now, columns=_acted(draft, found, statement.columns))
+    return now
 
 
 def _views_after(draft: _Draft, table: str, then: Definition) -> Iterator[Step]:

@@ -7,7 +7,7 @@ from bisect import bisect_left
 from collections.abc import Collection, Mapping, Sequence
 
 from topolog.events.asked import RequestRef
-from topolog.events.claims import claims_on, line, line_row, must_wait
+from topolog.events.claims import claims_on, clashes, line, line_row, must_wait
 from topolog.events.cluster_state import Operation
 from topolog.events.codec import Decision
 from topolog.events.errors import Refused
@@ -292,5 +292,7 @@ def _next_in_line(state: State, ready: Sequence[Position]) -> list[Decision]:
             return [SchemaChangeRolledBack(None, number, refusal.code, refusal.rule, message, facts)]
         if not steps:
             return [SchemaChangeCommitted((number,), Evidence())]
+        if clashes(state, claims_of(state, steps), number):
+            continue
         return [SchemaChangePrepared(None, number, steps, row.deadline_ms)]
     return []

@@ -13,7 +13,8 @@ from statistics import median
 
 from tests.benchmarks.told import add_json, tell
 
-ASKING = ("get", "nodes", "--api", "http://127.0.0.1:1", "--cluster", "demo")
+NOBODY = "http://127.0.0.1:1"
+ASKING = ("get", "nodes", "--api", NOBODY, "--cluster", "demo")
 
 SCRIPT = "import sys; sys.argv[0] = 'topolog'; from topolog.__main__ import main; sys.exit(main())"
 """What an installed `topolog` is."""
@@ -45,11 +46,13 @@ def main() -> None:
     given = parser.parse_args()
     environ = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     tab = {"_TOPOLOG_COMPLETE": "complete_bash", "COMP_WORDS": "topolog get ", "COMP_CWORD": "2"}
+    names = {**tab, "COMP_WORDS": "topolog get node ", "COMP_CWORD": "3", "TOPOLOG_API__URL": NOBODY}
     told = {
         "get": ratio(ASKING, given.rounds, environ),
         "help": ratio(["get", "--help"], given.rounds, environ),
         "version": ratio(["version"], given.rounds, environ),
         "tab": ratio([], given.rounds, {**environ, **tab}),
+        "names": ratio([], given.rounds, {**environ, **names}),
     }
     for name, value in told.items():
         print(f"{name}: {value:.1f} times an empty Python")

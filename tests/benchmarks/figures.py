@@ -377,6 +377,9 @@ FIGURES = (
     Figure(COMMAND_LINE, "`topolog get --help`", "command-line", "help", "×", goal=(11.0,)),
     Figure(COMMAND_LINE, "`topolog version`", "command-line", "version", "×", goal=(11.0,)),
     Figure(COMMAND_LINE, "the Tab key behind `topolog get`", "command-line", "tab", "×", goal=(11.0,)),
+    Figure(
+        COMMAND_LINE, "the Tab key behind `topolog get node`, until it asks", "command-line", "names", "×", goal=(11.0,)
+    ),
 )
 
 

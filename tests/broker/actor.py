@@ -3,8 +3,9 @@
     python -m tests.broker.actor CLUSTER NODE BOOTSTRAP FOLDER
 
 Obeys lines of JSON: {"do": "enter"} joins, and says "member" when it is one; {"do": "leave"} leaves in order and says
-"left"; {"do": "arm", "entry": …} arms a failpoint; {"do": "hold"} makes what an exchange asks of it wait for {"do":
-"go"}, while its heartbeats go on; {"do": "fingerprint"} tells position and state hash. FOLDER is for all nodes.
+"left"; {"do": "arm", "entry": …} arms a failpoint; {"do": "hold"} makes its next hook about partitions wait for
+{"do": "go"}, {"do": "mute"} only that of an exchange that asks for its map, while its heartbeats go on; {"do":
+"fingerprint"} tells position and state hash. FOLDER is for all nodes.
 """
 
 import json
@@ -12,7 +13,6 @@ import os
 import sys
 import threading
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -39,14 +39,15 @@ class Actor:
         self._kafka = {"bootstrap.servers": bootstrap}
         self._folder = folder
         self._diary = Diary(folder / f"{name}.{os.getpid()}.diary")
-        self._may_answer = threading.Event()
+        self._may_answer, self._may_take_note = threading.Event(), threading.Event()
         self._may_answer.set()
+        self._may_take_note.set()
         self._life: Life | None = None
 
     def obey(self, order: Mapping[str, Any]) -> None:
         match order["do"]:
             case "enter":
-                self._life = Life(self._node(), self._diary, self._may_answer)
+                self._life = Life(self._node(), self._diary, self._may_answer, self._may_take_note)
                 say("member", incarnation=self._life.node.incarnation)
             case "leave":
                 self.leave()
@@ -55,17 +56,24 @@ class Actor:
                 failpoints.arm({failpoints.VARIABLE: order["entry"]})
                 say("armed")
             case "hold":
-                self._may_answer.clear()
+                self._may_take_note.clear()
                 say("holds")
+            case "mute":
+                self._may_answer.clear()
+                say("mute")
             case "go":
-                self._may_answer.set()
+                self._go()
             case "fingerprint":
                 assert self._life is not None, "it is no member"
                 position, state_hash = self._life.node.fingerprint()
                 say("fingerprint", position=position, hash=state_hash.hex())
 
-    def leave(self) -> None:
+    def _go(self) -> None:
         self._may_answer.set()
+        self._may_take_note.set()
+
+    def leave(self) -> None:
+        self._go()
         if self._life is not None:
             self._life.end()
         self._life = None
@@ -78,14 +86,15 @@ class Actor:
 class Life:
     """The node from its joining to its end."""
 
-    def __init__(self, node: Node, diary: Diary, may_answer: threading.Event) -> None:
+    def __init__(self, node: Node, diary: Diary, may_answer: threading.Event, may_take_note: threading.Event) -> None:
         self.node = node
         self._diary = diary
         self._mine: set[int] = set()
         self._ending = threading.Event()
         self._thread = threading.Thread(target=self._act)
-        node.on_exchange(partial(self._quiesce, may_answer))
-        node.on_map(self._note_mine)
+        self._may_answer, self._may_take_note = may_answer, may_take_note
+        node.on_exchange(self._answer)
+        node.on_map(self._take_note)
         node.on_left(lambda reason: say("out", reason=reason.value))
         Shard(node)
         node.__enter__()
@@ -96,10 +105,11 @@ class Life:
         self._thread.join()
         self.node.__exit__(None, None, None)
 
-    def _quiesce(self, may_answer: threading.Event) -> None:
-        may_answer.wait()
+    def _answer(self) -> None:
+        self._may_answer.wait()
 
-    def _note_mine(self, found: Sequence[PartitionView]) -> None:
+    def _take_note(self, found: Sequence[PartitionView]) -> None:
+        self._may_take_note.wait()
         for each in found:
             (self._mine.add if each.primary == self.node.name else self._mine.discard)(each.partition)
 

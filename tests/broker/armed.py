@@ -3,7 +3,7 @@
     armed ENTRY CLUSTER BOOTSTRAP coordinator INSTANCE
     armed ENTRY CLUSTER BOOTSTRAP prompt INSTANCE
     armed ENTRY CLUSTER BOOTSTRAP snapshots INSTANCE
-    armed ENTRY CLUSTER BOOTSTRAP guarded INSTANCE WARN_MS EVICT_MS
+    armed ENTRY CLUSTER BOOTSTRAP guarded INSTANCE GATHER_MS WARN_MS EVICT_MS
     armed ENTRY CLUSTER BOOTSTRAP projector FOLDER
     armed ENTRY CLUSTER BOOTSTRAP api FOLDER
     armed ENTRY CLUSTER BOOTSTRAP node NAME FOLDER FIELD
@@ -61,8 +61,8 @@ def coordinate(
         driver.run(stopping.is_set)
 
 
-def coordinate_guarded(kafka: dict[str, str], cluster: str, instance: str, warn_ms: str, evict_ms: str) -> None:
-    patience = Patience(int(warn_ms), int(evict_ms))
+def coordinate_guarded(kafka: dict[str, str], cluster: str, instance: str, *waits_ms: str) -> None:
+    patience = Patience(*map(int, waits_ms))
     with (
         stopping_when_told(os.environ) as stopping,
         contextlib.closing(KafkaReader(kafka, cluster)) as reader,

@@ -20,6 +20,7 @@ from topolog.streams.coordinator.core import Role
 from topolog.streams.coordinator.driver import Driver
 from topolog.streams.coordinator.snapshots import Cadence
 from topolog.streams.node.client import Node, Submitted
+from topolog.streams.rules.exchange import Patience
 
 LANDED = "=pause:50ms+crash"
 """The pause lets the producer's own thread deliver what it was given; without it, all of that is lost."""
@@ -56,7 +57,12 @@ class CrashSite(Site):
         return self.witness.submit(ObjectType("Busy", {f"w{next(self.numbers)}": "long"}), wait="decided")
 
     @contextlib.contextmanager
-    def leading(self, cadence: Cadence = NEVER, takeover_ms: int = 600) -> Iterator[None]:
+    def leading(
+        self,
+        cadence: Cadence = NEVER,
+        takeover_ms: int = 600,
+        patience: Patience = Patience(),  # noqa: B008 (frozen)
+    ) -> Iterator[None]:
         """A sound coordinator in this process, which leads inside and retires at the end."""
         with (
             contextlib.closing(KafkaReader(self.kafka, self.cluster)) as reader,
@@ -64,7 +70,11 @@ class CrashSite(Site):
         ):
             name = f"c{next(self.numbers)}"
             driver = Driver(
-                reader, writer, SystemClock(), self.cluster, name, terms=TERMS, takeover_ms=takeover_ms, cadence=cadence
+                *(reader, writer, SystemClock(), self.cluster, name),
+                terms=TERMS,
+                takeover_ms=takeover_ms,
+                cadence=cadence,
+                patience=patience,
             )
             stop = threading.Event()
             thread = threading.Thread(target=driver.run, args=(stop.is_set,))

@@ -1,198 +1,19 @@
-"""The README's tour, run as it stands: each command of its console blocks, its output compared line by line.
+"""The README's tour, run as it stands on a real broker (`terminal.py`)."""
 
-What differs from run to run (positions, times, ids, which of the five nodes) is masked on both sides; what does not,
-such as exit codes and versions, is compared. A line `…` stands for any number of lines. What is told to be left running
-goes on beside the rest until a line `^C`. TOPOLOG_WRITE_README=1 puts the real output into the README, for review.
-"""
-
-import os
-import re
-import signal
-import subprocess
-import sys
-import threading
 from collections.abc import Callable, Iterator
-from itertools import groupby
-from pathlib import Path
 
 import pytest
+from tests.tour.terminal import BLOCK, CTRL_C, LEFT_RUNNING, ROOT, Shell, beside_the_demo, is_shown, run, steps
 
-README = Path(__file__).parents[2] / "README.md"
-BLOCK = re.compile(r"```console\n(.*?)```", re.DOTALL)
-PATIENCE_S = 120.0
-SPARK_S = 400.0
-"""Starting Spark, and compiling what it does for the first time, take half a minute on a quiet machine."""
-
+README = ROOT / "README.md"
 FENCE = "10s"
 """Shorter than a reader's: the node that hangs is out 15 s earlier, and all that is shown is the same."""
-
-SHOWN_LINES_MAX = 14
-LEFT_RUNNING, CTRL_C = ("topolog demo load", "topolog demo validator shop.customer"), "^C"
-REPORT_LINES = 7
-"""Of what was left running, at its end."""
-
-MASKS = (
-    (re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?Z?"), "TIME"),
-    (re.compile(r"\b[0-9a-f]{32}\b"), "LOG"),
-    (re.compile(r"\b(api|n\d)-[0-9a-f]{8}\b"), "REQUESTER"),
-    (re.compile(r"http://127\.0\.0\.1:\d+"), "URL"),
-    (re.compile(r"/\S+ in the copy of n\d: .* was .*, is .*"), "/KEY in the copy of NODE: …"),
-    (re.compile(r"\b(n[1-5](, | and ))*n[1-5]\b"), "NODE"),
-    (re.compile(r"\b(decimal|double)\b"), "decimal or double, as who came first has it"),
-    (re.compile(r"\b(c1|c2)\b"), "COORDINATOR"),
-    (re.compile(r"evidence\.applied [^;]*; "), ""),  # changes only if a node has joined between two acceptances
-    (re.compile(r"heartbeats/\d"), "heartbeats/N"),
-    (re.compile(r"\d+ (ms|s) old"), "AGE old"),
-    (re.compile(r"\d+ (ms|s) ago"), "AGE ago"),
-    (re.compile(r"\s+"), " "),
-)
-NUMBER = re.compile(r"-?\b\d+(,\d{3})*\b")
-"""Counts are told by some commands as 1,464, from a thousand on."""
-
-SAME_IN_EACH_RUN = re.compile(
-    r"exit \d+|version \d+( → \d+)?|GRANTED \d+|REQUESTER/\d+|fields\.\w+ = \w+; \w+\.schemas\.\d+|position 2,|"
-    r"[Pp]artition(/| )rows/\d+|last copy of .*|partition \d+ the \d servers|acting → backup( \d+)+|"
-    r"rows that differ \d+ \(\d+ CHANGED\)|\d+ rows of shop.customer differ|\d+ rows would|in 1 landing"
-)
-
-
-def masked(line: str) -> str:
-    for pattern, mask in MASKS:
-        line = pattern.sub(mask, line)
-    return mask_numbers(line).strip()
-
-
-def mask_numbers(line: str) -> str:
-    """Every number but those of which each run has the same."""
-    kept = [*SAME_IN_EACH_RUN.finditer(line)]
-    starts, ends = [0, *(each.end() for each in kept)], [*(each.start() for each in kept), len(line)]
-    between = [NUMBER.sub("N", line[start:end]) for start, end in zip(starts, ends, strict=True)]
-    return "".join(part + same for part, same in zip(between, [*(each[0] for each in kept), ""], strict=True))
-
-
-class Shell:
-    """A second terminal: `topolog` on the PATH, a folder of its own."""
-
-    def __init__(self, folder: Path, environment: dict[str, str]) -> None:
-        self._folder = folder
-        self._environment = environment
-        self._running: subprocess.Popen[str] | None = None
-
-    def run(self, command: str) -> list[str]:
-        """What the command prints, both streams in the order of a terminal."""
-        if command in LEFT_RUNNING:
-            return self._leave_running(command)
-        if command == CTRL_C:
-            return self._interrupt()
-        done = subprocess.run(
-            ["bash", "-c", command],
-            check=False,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            cwd=self._folder,
-            env=self._environment,
-            timeout=SPARK_S if "topolog spark" in command else PATIENCE_S,
-        )
-        return done.stdout.splitlines()
-
-    def _leave_running(self, command: str) -> list[str]:
-        """In a terminal of its own; its first line."""
-        self._running = subprocess.Popen(
-            command.split(),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            cwd=self._folder,
-            env=self._environment,
-            process_group=0,
-        )
-        assert self._running.stdout is not None
-        return [self._running.stdout.readline().rstrip("\n")]
-
-    def _interrupt(self) -> list[str]:
-        """What it had to say since, and in the end; it found nothing wrong."""
-        assert self._running is not None
-        self._running.send_signal(signal.SIGINT)
-        said, _ = self._running.communicate(timeout=PATIENCE_S)
-        assert self._running.returncode == 0, said
-        return said.splitlines()
-
-    def close(self) -> None:
-        if self._running is not None and self._running.poll() is None:
-            self._running.kill()
-            self._running.communicate()
 
 
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory, unused_port: Callable[[], int]) -> Iterator[Shell]:
-    """`topolog up --demo` with an empty home, and a terminal beside it; all types of the demo are agreed."""
-    folder = tmp_path_factory.mktemp("tour")
-    environment = {key: value for key, value in os.environ.items() if not key.startswith("TOPOLOG_")}
-    environment |= {
-        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
-        "XDG_CONFIG_HOME": str(folder / "config"),
-        "XDG_DATA_HOME": str(folder / "data"),
-        "XDG_STATE_HOME": str(folder / "state"),
-        "TOPOLOG_BROKER__PORT": str(unused_port()),
-        "TOPOLOG_API__PORT": str(unused_port()),
-        "TOPOLOG_LEASE__FENCE": FENCE,
-        "COLUMNS": "120",
-        "NO_COLOR": "1",
-    }
-    up = subprocess.Popen(
-        ["topolog", "up", "--demo"], stderr=subprocess.PIPE, text=True, env=environment, cwd=folder, process_group=0
-    )
-    said: list[str] = []
-    is_up = threading.Event()
-
-    def listen() -> None:
-        assert up.stderr is not None
-        for line in up.stderr:
-            said.append(line)
-            if line.startswith("topolog is up"):
-                is_up.set()
-        is_up.set()
-
-    listener = threading.Thread(target=listen, daemon=True)
-    listener.start()
-    shell = Shell(folder, environment)
-    try:
-        assert is_up.wait(PATIENCE_S)
-        assert any(line.startswith("topolog is up") for line in said), "".join(said)
-        _await_rows(shell)
+    with beside_the_demo(tmp_path_factory.mktemp("tour"), unused_port, TOPOLOG_LEASE__FENCE=FENCE) as shell:
         yield shell
-    finally:
-        shell.close()
-        up.send_signal(signal.SIGINT)
-        code = up.wait(60)
-        listener.join(10)
-        assert up.stderr is not None
-        up.stderr.close()
-    assert code == 0, "".join(said)
-
-
-def _await_rows(shell: Shell) -> None:
-    """All five nodes are members and their six types are agreed."""
-    pause = threading.Event()
-    for _ in range(int(PATIENCE_S)):
-        nodes = [line for line in shell.run("topolog get nodes -o name") if line.startswith("node/")]
-        types = [line for line in shell.run("topolog get types -o name") if line.startswith("type/")]
-        if len(nodes) == 5 and len(types) >= 6:
-            return
-        pause.wait(1.0)
-    raise AssertionError(f"the demo has {nodes} and {types} after {PATIENCE_S:g} s")
-
-
-def _steps(block: str) -> list[tuple[str, list[str]]]:
-    """(command, expected lines) pairs of one console block."""
-    steps: list[tuple[str, list[str]]] = []
-    for line in block.splitlines():
-        if line.startswith("$ ") or line == CTRL_C:
-            steps.append((line.removeprefix("$ "), []))
-        else:
-            steps[-1][1].append(line)
-    return steps
 
 
 def _tour() -> list[str]:
@@ -202,70 +23,35 @@ def _tour() -> list[str]:
 
 def test_the_tour_of_the_readme_is_what_happens(demo: Shell) -> None:
     """Each command prints what the README shows, but for what differs from run to run."""
-    if os.environ.get("TOPOLOG_WRITE_README"):
-        _write_anew(demo)
-        return
-    for block in _tour():
-        for command, expected in _steps(block):
-            printed = demo.run(command)
-            assert _is_shown(expected, printed), f"$ {command}\nREADME: {expected}\nprinted: {printed}"
+    run(demo, README, _tour())
 
 
 def test_a_command_that_prints_something_else_would_be_noticed() -> None:
     """The comparison can fail: another word, a missing line, a line too many."""
-    assert _is_shown(["a 1", "b"], ["b", "a 2"])
-    assert not _is_shown(["a 1", "b"], ["a 1", "c"])
-    assert not _is_shown(["a 1", "b"], ["a 1"])
-    assert not _is_shown(["a 1"], ["a 1", "b"])
-    assert not _is_shown(["exit 5"], ["exit 1"])
-    assert not _is_shown(["r GRANTED  3  yes  46"], ["r GRANTED  2  yes  46"])
-    assert not _is_shown(["r GRANTED  3  yes  46"], ["r GRANTED  3  no  46"])
-    assert _is_shown(["r GRANTED  3  yes  46"], ["r GRANTED  3  yes  47"])
-    assert not _is_shown(["accepted_version 2 → 3; at 4 → 5"], ["accepted_version 2 → 4; at 4 → 5"])
-    assert not _is_shown(["version 3 since position 47"], ["version 4 since position 47"])
-    assert _is_shown(["a 1", "…"], ["a 1", "b", "c"])
-    assert not _is_shown(["x", "…"], ["a 1", "b", "c"])
-    assert not _is_shown(["partition/rows/12"], ["partition/rows/13"])
-    assert not _is_shown(["Node n6 starts (pid 7)."], ["Node n7 starts (pid 7)."])
-    assert not _is_shown(["…", "lost           none while a copy lived"], ["lost           2 rows:"])
-    assert not _is_shown(["gone 8 rows, with the last copy of rows/1"], ["gone 8 rows, with the last copy of rows/2"])
-    assert _is_shown(["gone 8 rows, with the last copy of rows/1"], ["gone 9 rows, with the last copy of rows/1"])
-    assert _is_shown(["552  0.377  936  EQUAL"], ["1,104  0.4  1,464  EQUAL"]), "with and without thousands"
-    assert not _is_shown(["552  0.377  936  EQUAL"], ["1,104  0.4  1,464  DIFFERENT"])
-    assert not _is_shown(["702 records in 1 landing."], ["702 records in 2 landings."])
-    assert _is_shown(["is lost; it awaits n2 and n4."], ["is lost; it awaits n4."]), "whoever was out last"
+    assert is_shown(["a 1", "b"], ["b", "a 2"])
+    assert not is_shown(["a 1", "b"], ["a 1", "c"])
+    assert not is_shown(["a 1", "b"], ["a 1"])
+    assert not is_shown(["a 1"], ["a 1", "b"])
+    assert not is_shown(["exit 5"], ["exit 1"])
+    assert not is_shown(["r GRANTED  3  yes  46"], ["r GRANTED  2  yes  46"])
+    assert not is_shown(["r GRANTED  3  yes  46"], ["r GRANTED  3  no  46"])
+    assert is_shown(["r GRANTED  3  yes  46"], ["r GRANTED  3  yes  47"])
+    assert not is_shown(["accepted_version 2 → 3; at 4 → 5"], ["accepted_version 2 → 4; at 4 → 5"])
+    assert not is_shown(["version 3 since position 47"], ["version 4 since position 47"])
+    assert is_shown(["a 1", "…"], ["a 1", "b", "c"])
+    assert not is_shown(["x", "…"], ["a 1", "b", "c"])
+    assert not is_shown(["partition/rows/12"], ["partition/rows/13"])
+    assert not is_shown(["Node n6 starts (pid 7)."], ["Node n7 starts (pid 7)."])
+    assert not is_shown(["…", "lost           none while a copy lived"], ["lost           2 rows:"])
+    assert not is_shown(["gone 8 rows, with the last copy of rows/1"], ["gone 8 rows, with the last copy of rows/2"])
+    assert is_shown(["gone 8 rows, with the last copy of rows/1"], ["gone 9 rows, with the last copy of rows/1"])
+    assert is_shown(["552  0.377  936  EQUAL"], ["1,104  0.4  1,464  EQUAL"]), "with and without thousands"
+    assert not is_shown(["552  0.377  936  EQUAL"], ["1,104  0.4  1,464  DIFFERENT"])
+    assert not is_shown(["702 records in 1 landing."], ["702 records in 2 landings."])
+    assert is_shown(["is lost; it awaits n2 and n4."], ["is lost; it awaits n4."]), "whoever was out last"
 
 
 def test_what_is_left_running_is_ended_by_a_line_of_its_own() -> None:
     """Its output is compared in two steps."""
-    assert _steps("$ topolog demo load\n4 clients\n") == [(LEFT_RUNNING[0], ["4 clients"])]
-    assert _steps("^C\n…\nlost none\n") == [(CTRL_C, ["…", "lost none"])]
-
-
-def _is_shown(expected: list[str], printed: list[str]) -> bool:
-    """Whether the masked lines agree, whatever their order: lists are in the order of joining, which differs."""
-    rest = sorted(map(masked, printed))
-    wanted = sorted(masked(line) for line in expected if line.strip() != "…")
-    for line in wanted:
-        if line not in rest:
-            return False
-        rest.remove(line)
-    return not any(rest) or len(wanted) < len(expected)
-
-
-def _write_anew(demo: Shell) -> None:
-    text = README.read_text()
-    for block in _tour():
-        lines: list[str] = []
-        for command, _ in _steps(block):
-            printed = demo.run(command)
-            lines += [command if command == CTRL_C else f"$ {command}"]
-            lines += [line.rstrip() for line, _ in groupby(_shortened(command, printed))]
-        text = text.replace(block, "\n".join(lines) + "\n", 1)
-    README.write_text(text)
-
-
-def _shortened(command: str, printed: list[str]) -> list[str]:
-    if command == CTRL_C:
-        return ["…", *printed[-REPORT_LINES:]] if printed else []
-    return printed if len(printed) <= SHOWN_LINES_MAX else [*printed[: SHOWN_LINES_MAX - 4], "…"]
+    assert steps("$ topolog demo load\n4 clients\n") == [(LEFT_RUNNING[0], ["4 clients"])]
+    assert steps("^C\n…\nlost none\n") == [(CTRL_C, ["…", "lost none"])]

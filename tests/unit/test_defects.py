@@ -6,7 +6,7 @@
 from pathlib import Path
 
 import pytest
-from tests.defects import DEFECTS, ROOT, Defect, Unfit, seed
+from tests.defects import DEFECTS, ROOT, Defect, Unfit, row, seed
 
 BY_NAME = pytest.mark.parametrize("defect", DEFECTS, ids=lambda defect: defect.name)
 
@@ -28,6 +28,12 @@ def test_the_test_that_catches_a_defect_is_there(defect: Defect) -> None:
     file, _, test = defect.caught_by.partition("::")
     assert f"def {test}(" in (ROOT / file).read_text(encoding="utf-8")
     assert (ROOT / "tests" / defect.tier).is_dir()
+
+
+def test_the_page_shows_each_defect_with_its_tier_and_the_test_that_catches_it() -> None:
+    """docs/testing.md has the table as it is printed; a defect that is added or moved is shown."""
+    _, _, section = (ROOT / "docs/testing.md").read_text(encoding="utf-8").partition("\n## In which tier")
+    assert [line for line in section.splitlines() if line.startswith("| ")][1:] == [row(defect) for defect in DEFECTS]
 
 
 def test_each_defect_has_a_name_of_its_own() -> None:

@@ -30,12 +30,14 @@ BLOCK = re.compile(r"^```.*?\n(.*?)^```", re.DOTALL | re.MULTILINE)
 COMMAND = r"(?:[A-Z_]+=\S+\s+)*(topolog\s[^`]+?)"
 IN_BLOCK = re.compile(rf"^ *(?:\$ )?{COMMAND}$", re.MULTILINE)
 IN_TEXT = re.compile(rf"`{COMMAND}`")
+BETWEEN, REDIRECTED = re.compile(r" \| |; | && "), re.compile(r" \d?>(&[-\d]| ?[^\s;]+)")
 
 
 def commands(page: str) -> Iterator[tuple[str, bool]]:
     """Each command without its variables, and whether it must be complete: those in blocks are there to be copied."""
     for block in BLOCK.findall(page):
-        yield from ((part, True) for each in IN_BLOCK.findall(block) for part in each.split(" | "))
+        parts = (part for each in IN_BLOCK.findall(block) for part in BETWEEN.split(REDIRECTED.sub("", each)))
+        yield from ((part, True) for part in parts if part.startswith("topolog "))
     yield from ((" ".join(each.split()), False) for each in IN_TEXT.findall(BLOCK.sub("", page)))
 
 
@@ -111,10 +113,12 @@ def test_a_command_that_cannot_be_given_would_be_noticed(command: str) -> None:
 
 
 def test_commands_are_found_in_blocks_and_in_text() -> None:
-    page = "Say `topolog get\nnodes`.\n```sh\nX=1 topolog up  # all\n$ topolog get types\n```\n"
+    shown = "$ topolog get types -o name 2>&- > found; topolog status | head -1; echo x"
+    page = f"Say `topolog get\nnodes`.\n```sh\nX=1 topolog up  # all\n{shown}\n```\n"
     assert list(commands(page)) == [
         ("topolog up  # all", True),
-        ("topolog get types", True),
+        ("topolog get types -o name", True),
+        ("topolog status", True),
         ("topolog get nodes", False),
     ]
     assert len([command for page in DOCS.rglob("*.md") for command in commands(page.read_text())]) > 30

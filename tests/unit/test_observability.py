@@ -157,6 +157,15 @@ def test_each_runbook_is_of_an_alert_or_of_another_runbook() -> None:
         assert "## Don't do that" in texts[name]
 
 
+@pytest.mark.parametrize("path", sorted(RUNBOOKS.glob("*.md")), ids=lambda path: path.name)
+def test_status_is_the_first_command_of_each_runbook(path: Path) -> None:
+    """Whoever is woken asks it before anything else, whichever page the alert leads to."""
+    before, found, _ = path.read_text().partition("`topolog status`")
+    assert found
+    assert "`topolog" not in before
+    assert "```" not in before
+
+
 @pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool (Debian: prometheus) is not on this machine")
 @pytest.mark.parametrize("what", [("check", "rules", RULES), ("test", "rules", RULES_TEST)], ids=["syntax", "data"])
 def test_the_alerts_do_what_they_say_on_data(what: tuple[str, str, Path]) -> None:

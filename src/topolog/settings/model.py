@@ -78,12 +78,14 @@ class Coordinator(Section):
 
 
 class Exchange(Section):
-    """How long an exchange of partition maps waits for a server that beats and does not answer."""
+    """How long an exchange of partition maps waits for servers that it needs."""
 
+    gather_ms: Duration = Field(50, alias="gather")
+    """After this long it ends without those that have not answered; what needs their answers stays paused."""
     warn_ms: Duration = Field(5_000, alias="warn")
-    """After this long the log names whom an open exchange waits for."""
+    """After this long the log names whose answers are still needed."""
     evict_ms: Duration = Field(60_000, alias="evict")
-    """After this long such a server is stopped as STUCK, or left out if it holds the last copy of a partition."""
+    """After this long such a server is stopped as STUCK, unless it holds the last copy of a partition."""
 
 
 class Snapshot(Section):
@@ -308,6 +310,9 @@ def _check_relations(loaded: Loaded) -> None:
         ),
         "exchange.warn must be less than exchange.evict: operators see a server before it is stopped": (
             settings.exchange.warn_ms < settings.exchange.evict_ms
+        ),
+        "exchange.gather must be less than exchange.warn: an exchange ends before silence is told": (
+            settings.exchange.gather_ms < settings.exchange.warn_ms
         ),
         "api.port must be neither broker.port nor the port after it": settings.api.port not in broker_ports,
     }

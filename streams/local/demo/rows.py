@@ -101,7 +101,7 @@ def _arrow() -> ModuleType:
     except ImportError as error:
         raise MissingExtra(
             "Reading rows needs the extra 'local', which is not installed.",
-            hint="Install it: pip install 'topolog[local]'",
+            hint="Install it with: pip install 'topolog[local]'",
         ) from error
     return pyarrow  # type: ignore[no-any-return]  # for the same reason
 

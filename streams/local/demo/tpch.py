@@ -57,6 +57,6 @@ def _generator() -> str:
     if found is None:
         raise MissingExtra(
             "The default rows need the extra 'local', which is not installed.",
-            hint="Install it: pip install 'topolog[local]', or name rows of your own with --data.",
+            hint="Install it with: pip install 'topolog[local]', or name rows of your own with --data.",
         )
     return found

@@ -160,6 +160,7 @@ def test_one_url_then_an_end_in_order(what: Plan, terminal: Terminal) -> None:
     assert run_up(what, None, terminal.say, terminal.stopping, topics=no_topics) == 0
     (page,) = [line for line in terminal.lines if "topolog is up" in line]
     assert f"topolog is up: {what.url}/\n" in page
+    assert "\nn1, n2 join in a few seconds\n" in page, "until then a list shows none, or those of the last run"
     assert f"export TOPOLOG_API__URL={what.url}\n" in page
     assert re.search(rf"kill -9 {started[0]}\b", page), "the pid of the first coordinator"
     stopped = ends(what)

@@ -181,6 +181,34 @@ def test_a_reader_that_is_behind_says_as_of_when(watched: Watched) -> None:
     )
 
 
+def test_a_reader_that_has_stopped_blames_nobody_but_itself(watched: Watched) -> None:
+    """An older log was put back, and the headline called the coordinator silent that led in it."""
+    watched.echo("n1", "n2")
+    watched.chronicle.append_accepted(b"poison")
+    watched.passes(60_000)
+    cluster, found = watched.cluster, status_of(watched.projector)
+    assert watched.projector.stopped
+    said = f"This reader has stopped, and nobody's silence can be judged: {watched.projector.stopped}"
+    assert (cluster.news, cluster.silent, cluster.least_heard) == ((said,), (), None)
+    assert cluster.sentence.startswith(f"As of 1 min ago: {said} 3 members; ")
+    assert watched.pending == []
+    assert watched.lease("n3").state is None
+    assert (said in found.why, found.is_well, found.leader.silent, found.silent) == (True, False, None, ())
+    assert found.next[0] == "topolog doctor"
+
+
+def test_nodes_that_are_refused_are_named_with_a_reason_of_the_first(
+    chronicle: Chronicle, projector: Projector
+) -> None:
+    """All are AHEAD of a log that is older than they are: that is no other history."""
+    for node in ("n8", "n9"):
+        chronicle.decide(RequestRefused(chronicle.ref(node), f"node {node}", "AHEAD", "DESIGN 4.4", "It is on.", {}))
+    chronicle.renew()
+    (news,) = status_of(projector).why
+    assert news.startswith("2 nodes are refused: n8, n9. Node n8 was refused ")
+    assert news.endswith("ago: its disk has written behind the end of this log (AHEAD).")
+
+
 def test_as_of_the_past_nobody_is_called_silent(watched: Watched) -> None:
     """Renewals are not kept: what is not known is not said."""
     watched.echo("n1", "n2")
@@ -239,7 +267,7 @@ def test_the_status_names_who_is_silent_and_what_hangs_on_it(chronicle: Chronicl
     (silent,) = found.silent
     assert not found.is_well
     assert found.why[0].startswith("Member n3 is silent:")
-    assert (silent.node, silent.lease) == ("n3", "SILENT")
+    assert (silent.node, silent.lease, [*found.leases]) == ("n3", "SILENT", ["SILENT", "VALID"])
     assert silent.primary_of == {"orders": sum(cluster.acting(number) == "n3" for number in range(8))}
     assert silent.awaited_by == ("proposal/Customer/1",)
     assert [each.name for each in found.waits] == ["proposal/Customer/1"]

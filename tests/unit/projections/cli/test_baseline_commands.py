@@ -140,7 +140,7 @@ def test_what_cannot_be_taken_back_is_asked_about(
         "drop group orders",
         "create group orders",
         "start-exchange",
-        "raise-level 4",
+        "raise-level 2",
     ],
 )
 def test_a_dry_run_is_no_request(command: str, cli: Cli, api: FakeApi) -> None:

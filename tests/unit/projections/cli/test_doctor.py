@@ -237,7 +237,6 @@ def test_a_healthy_api_has_nothing_to_mend(well: FakeApi) -> None:
 @pytest.mark.parametrize(
     ("path", "status", "body", "check", "said"),
     [
-        ("/readyz", 503, {"stopped": "record 8", "position": 7, "age_ms": 9}, "projection", "stopped at position 7"),
         ("/readyz", 503, {"reasons": ["It is cut off."], "position": 7}, "projection", "It is cut off."),
         (f"{DEMO}/cluster", 503, {"code": "poisoned", "detail": "It reads no further."}, "API", "reads no further"),
         (f"{DEMO}/decisions", 200, {"kind": "DecisionList", "items": []}, "coordinator", "nothing has been decided"),
@@ -256,6 +255,16 @@ def test_each_harm_of_the_api_is_found(
     well.reply(path, status, body)
     [found] = wrong(of_api(well))
     assert (found.check, found.state, said in found.about, bool(found.fix)) == (check, "PROBLEM", True, True)
+
+
+def test_of_a_reader_that_has_stopped_nobody_is_told_to_start_a_coordinator(well: FakeApi) -> None:
+    """It leads, and is not read: a second one would help nobody."""
+    well.reply("/readyz", 503, {"stopped": "record 8", "position": 7, "age_ms": 9})
+    well.reply(f"{DEMO}/decisions", 200, {"kind": "DecisionList", "items": [{"time": "2026-11-21T01:00:00Z"}]})
+    found, coordinator = wrong(of_api(well))
+    assert (found.check, found.state, "stopped at position 7" in found.about) == ("projection", "PROBLEM", True)
+    assert "reader-stopped.md" in found.fix
+    assert (coordinator.check, coordinator.state) == ("coordinator", "UNKNOWN")
 
 
 def test_what_is_wrong_in_the_cluster_is_found(well: FakeApi) -> None:

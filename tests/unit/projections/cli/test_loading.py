@@ -1,5 +1,6 @@
 """What a command loads, which is what it takes until it answers; and what is said where a part is not installed."""
 
+import gc
 import os
 import subprocess
 import sys
@@ -7,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from topolog.commands.tree import root
 from topolog.events.errors import MissingExtra
+from topolog.projections.cli.app import run
 from topolog.projections.cli.loading import loaded as target
 from topolog.projections.cli.loading import needs_extra
 from topolog.projections.cli.resources import RESOURCES
@@ -40,6 +43,7 @@ except SystemExit as end:
 @pytest.mark.parametrize(
     ("args", "code"),
     [
+        (("status", *NOWHERE), 4),
         (("get", "nodes", *NOWHERE), 4),
         (("get", "node", "n1", *NOWHERE), 4),
         (("describe", "node", "n1", *NOWHERE), 4),
@@ -107,6 +111,28 @@ def test_only_a_command_does_without_the_command_line_of_httpx(run: str, kind: s
     program = f"{run}; import httpx; print(type(httpx.main).__name__); import httpx._main"
     done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
     assert done.stdout.strip() == kind
+
+
+@pytest.mark.parametrize("typed", ["get nodes --api http://127.0.0.1:1 --cluster demo", "get --help", "version"])
+def test_nothing_looks_for_garbage_in_what_is_loaded(typed: str) -> None:
+    """It stays to the end. The interpreter looks through all that is not frozen when it ends, a tenth of a question."""
+    program = f"""
+import atexit, gc, sys
+atexit.register(lambda: print("\\n=", len(gc.get_objects()) < gc.get_freeze_count(), gc.get_stats()[2]["collections"]))
+sys.argv = ["topolog", *{typed.split()!r}]
+from topolog.__main__ import main
+main()
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.stdout.rpartition("\n= ")[2] == "True 0\n"
+
+
+def test_a_process_that_is_not_the_commands_keeps_its_garbage_collector() -> None:
+    """Who calls `run`, as tests do, has garbage of his own, which would stay for ever if it were frozen."""
+    before = gc.get_freeze_count()
+    assert run(root, ["get", "nodes", "--api", "http://127.0.0.1:1", "--cluster", "demo"]) == 4
+    assert gc.isenabled()
+    assert gc.get_freeze_count() <= before
 
 
 @pytest.mark.parametrize("args", ["--help", "get --help", "help get", "help exit-codes"])

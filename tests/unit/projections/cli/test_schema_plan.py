@@ -209,7 +209,6 @@ def test_a_right_that_is_said_twice_is_given_once(planned: Planned) -> None:
     ("text", "problem"),
     [
         ("tables: {shop.prices: {columns: {id: INT64}, key: id}}", "is there, and is a view"),
-        ("views: {shop.prices: {over: shop.parts}}", "shows something else"),
         ("tables: {shop.orders: {columns: {id: INT64, price: INT32}, key: price}}", "cannot change to price"),
         (
             "tables: {shop.orders: {columns: {id: INT64, cost: {type: INT64, renamed_from: price}}, key: id}}",
@@ -297,3 +296,18 @@ def test_durations_and_types_are_read_as_people_write_them(tmp_path: Path) -> No
     assert [each.definition.ttl_ms for each in read_schema(str(file)).wanted] == [5_400_000, 0, None]
     file.write_text('{"tables": {"a.b": {"columns": {"id": "int64"}, "key": "id"}}}')
     assert read_schema(str(file)).wanted[0].definition.columns == (Column("id", ColumnType.INT64),)
+
+
+def test_what_a_view_shows_is_replaced_and_shown(planned: Planned) -> None:
+    """A file that names no columns leaves those that there are, unless it names another table."""
+    found = planned("views: {shop.prices: {over: shop.orders, columns: [id, note]}}", *ALL)
+    (statement,), (line,) = found.statements, found.lines
+    assert statement.definition is not None
+    assert (statement.verb, [each.name for each in statement.definition.columns]) == (Verb.ALTER, ["id", "note"])
+    assert (statement.planned_on, found.problems) == (42, ())
+    assert line == PlanLine("~", "view shop.prices", ("+ id", "+ note", "- price"))
+    assert planned("views: {shop.prices: {over: shop.orders}}", *ALL).statements == ()
+    found = planned("views: {shop.prices: {over: shop.parts, properties: {a: b}}}", *ALL)
+    details = ("~ over shop.orders -> shop.parts, all columns", "+ a = b")
+    assert found.lines == (PlanLine("~", "view shop.prices", details),)
+    assert (found.statements[0].properties, found.loses_data) == ({"a": "b"}, False)

@@ -91,16 +91,16 @@ def loading() -> tuple[Shared, dict[int, Finished]]:
 def test_a_map_from_before_an_exchange_is_not_that_of_who_was_silent_in_it() -> None:
     """4.3.9: or exchange would follow exchange, each without it."""
     found = shared("n1", "n2", backups=0)
+    found.leave("n1")
+    found.exchange()
+    found.join("n1")
     desk = Desk(found)
-    desk.tell("n1")
-    found.join("n3")
+    desk.tell("n1", incarnation=2)
     found.settle_exchange()
-    found.answer("n2", "n3")
-    passed(found, "warn")
-    passed(found, "evict")
+    passed(found, "gather")
     found.settle_exchange()
     assert desk.settle() == []
-    desk.tell("n1")
+    desk.tell("n1", incarnation=2)
     assert kinds(desk.settle()) == ["ExchangeQueued"]
 
 

@@ -115,7 +115,7 @@ def test_a_map_is_owed_once_for_each_question_and_each_term() -> None:
     found = joining()
     copies = copies_of("n1")
     assert not copies.owes_map(found.state, Incarnation(1), Term(1))
-    found.join("n4")
+    found.create("items")
     found.settle_exchange()
     assert copies.owes_map(found.state, Incarnation(1), Term(1))
     assert not copies.owes_map(found.state, Incarnation(2), Term(1))

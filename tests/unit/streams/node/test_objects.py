@@ -17,6 +17,7 @@ from tests.unit.streams.rules.changing import (
     rename,
     rename_column,
     retype,
+    show,
     table,
     view,
 )
@@ -204,6 +205,23 @@ def test_a_view_shows_columns_as_its_table_has_them(node: Node) -> None:
     node.commit()
     with pytest.raises(BeingDeleted):
         node.prepare(drop("shop.notes", ObjectKind.VIEW), drop()).view("shop.notes", MS)
+
+
+def test_a_view_that_is_altered_shows_what_it_has_and_is_to_have(node: Node) -> None:
+    """A rollback must not have shown what nobody may see; of two tables nothing suits both."""
+    node.make(view("shop.notes", ORDERS, "count"))
+    shown = node.prepare(show("shop.notes", ORDERS, "count", "note")).view("shop.notes", MS)
+    assert [each.name for each in shown.columns] == ["count"]
+    shown = node.commit().view("shop.notes", MS)
+    assert {each.name for each in shown.columns} == {"count", "note"}
+    shown = node.prepare(show("shop.notes", ORDERS, "note")).view("shop.notes", MS)
+    assert [each.name for each in shown.columns] == ["note"]
+    node.commit()
+    node.make(table("shop.bills", sum=INT))
+    found = node.prepare(show("shop.notes", "shop.bills"))
+    with pytest.raises(BeingAltered, match="another table"):
+        found.view("shop.notes", MS)
+    assert [each.name for each in node.commit().view("shop.notes", MS).columns] == ["id", "sum"]
 
 
 def test_a_right_is_in_force_from_the_commit_and_is_taken_away_with_the_preparation(node: Node) -> None:

@@ -54,6 +54,12 @@ def view(name: str, over: str, *columns: str) -> Statement:
     return Statement(Verb.CREATE, ObjectKind.VIEW, name, Definition(shown, over=over))
 
 
+def show(name: str, over: str, *columns: str) -> Statement:
+    """A view that is there shows this from now on."""
+    shown = tuple(Column(each, ColumnType.UNKNOWN) for each in columns)
+    return Statement(Verb.ALTER, ObjectKind.VIEW, name, Definition(shown, over=over))
+
+
 def grant(name: str, *privileges: Privilege) -> Statement:
     return Statement(Verb.CREATE, ObjectKind.GRANT, name, Definition(privileges=privileges or (Privilege.READ,)))
 

@@ -20,8 +20,8 @@ from topolog.events.terms import cluster
 from topolog.events.views import Past
 from topolog.streams.rules import copies, exchange, hand_over, placement
 from topolog.streams.rules.affinity import Candidate, Indexes, Placement, ideal
-from topolog.streams.rules.exchange import Told
 from topolog.streams.rules.membership import Heard
+from topolog.streams.rules.responses import Told
 
 CAPABILITIES = (FENCING,)
 
@@ -270,7 +270,8 @@ def passed(found: Shared, what: str) -> None:
     """All waits of this kind are over: `gather` of the open exchange, `warn` and `evict` of whom the last one has not
     heard."""
     row, missed = x.open_exchange(found.state), unheard(found.state)
-    keys = [each.key for each in exchange.deadlines(row, exchange.Patience(), gaps=0)] if row else []
+    keys = [each.key for each in exchange.deadlines(row, exchange.Patience())] if row else []
     keys += [each.key for each in exchange.deadlines_of_unheard(missed, exchange.Patience(), gaps=0)] if missed else []
-    assert any(f"/{what}/" in key for key in keys)
-    found.passed |= {key for key in keys if f"/{what}/" in key}
+    meant = {key for key in keys if f"/{what}" in key}
+    assert meant
+    found.passed |= meant

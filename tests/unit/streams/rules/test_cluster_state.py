@@ -57,7 +57,7 @@ def cold(backups: int = 1) -> Counted:
 
 
 def test_without_a_baseline_the_cluster_is_active_and_every_server_counts() -> None:
-    """A4.5: as Ignite's cluster in memory; nothing is changed by an upgrade to level 4."""
+    """A4.5: as Ignite's cluster in memory."""
     found = Counted(*THREE, active=False)
     found.create()
     found.rest()

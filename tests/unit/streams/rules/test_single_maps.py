@@ -364,10 +364,20 @@ def test_parts_of_a_map_that_was_overtaken_on_its_way_are_old() -> None:
     assert verdict(in_parts(1)[0], inbox) is MapVerdict.OLD_SEQUENCE
 
 
+def test_an_answer_counts_also_in_the_exchanges_behind_the_one_that_first_missed_it() -> None:
+    """DS17: and so does a map that answers none, if its node has applied the question."""
+    later = msgspec.structs.replace(KNOWN, position=Position(80), exchange=Position(70))
+    inbox = after(record(), known=later)
+    assert set(answers(inbox, later)) == {N1}
+    unasked = after(record(exchange=None), known=later)
+    assert set(answers(unasked, later)) == {N1}
+    assert answers(after(record(exchange=None, applied=at(49)), known=later), later) == {}
+
+
 def test_a_map_is_known_by_the_exchange_of_the_moment_it_is_whole() -> None:
     """An exchange that begins between two of its parts makes the map an old answer, and it is not kept."""
     *first, last = in_parts(2)
-    later = msgspec.structs.replace(KNOWN, position=Position(80), exchange=Position(70))
+    later = msgspec.structs.replace(KNOWN, position=Position(80), exchange=Position(70), counts_from=Position(70))
     inbox = after(*first)
     assert verdict(last, inbox, later) is MapVerdict.OLD_EXCHANGE
 
