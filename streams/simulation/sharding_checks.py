@@ -99,13 +99,16 @@ class PartitionChecks:
         return ""
 
     def _is_stranded(self, name: str, each: Ownership) -> bool:
-        """Whether those are away, or drained, that are to hold it: the affinity names the absent too."""
+        """Whether those are away, or drained, that are to hold it: the affinity names the absent too. Or nobody is to, of
+        all that may hold something: then it stays where it is."""
         state = self._ledger.state
         group = g.group_row(state, name)
         assert group is not None, "a partition belongs to a group"
         current, here = b.placed_by(state, group), b.online(state)
-        may_hold = here if current is None else current.nodes
-        return not each.wanted and any(node not in here or is_drained(state, node) for node in may_hold)
+        known = current.members if current is not None else [row for row in m.members(state) if row.node in here]
+        may_hold = [row.node for row in known if group.definition.affinity.admits(row.attributes)]
+        is_missing = not may_hold or any(node not in here or is_drained(state, node) for node in may_hold)
+        return not each.wanted and is_missing
 
     def _check_row(self, state: State, before: OwnershipRow, row: OwnershipRow, *, is_exchange: bool) -> None:
         changed = o.differing(before, row)
