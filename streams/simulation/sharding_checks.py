@@ -99,8 +99,8 @@ class PartitionChecks:
         return ""
 
     def _is_stranded(self, name: str, each: Ownership) -> bool:
-        """Whether those are away, or drained, that are to hold it: the affinity names the absent too. Or nobody is to, of
-        all that may hold something: then it stays where it is."""
+        """Whether those are away, or drained, that are to hold it, for the affinity names the absent too; or its filter
+        admits nobody, and it stays where it is."""
         state = self._ledger.state
         group = g.group_row(state, name)
         assert group is not None, "a partition belongs to a group"
