@@ -58,8 +58,11 @@ class OutcomeChecks:
         self._since, self._resets = None, _resets(state)
 
     def check_rest(self) -> None:
-        """Whoever the affinity wants owns, also whom an exchange has left out (DS15, DS19)."""
+        """Whoever the affinity wants owns, also whom an exchange has left out (DS15, DS19); it wants others where somebody
+        is being stopped."""
         state = self._ledger.state
+        if any(row.standing is not m.Standing.MEMBER for row in m.members(state)):
+            return
         for group, each in _all(self._rows.values()):
             row = group_row(state, group)
             assert row is not None, "a row belongs to a group"
