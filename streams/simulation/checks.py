@@ -26,6 +26,7 @@ from topolog.events.topics import Topic
 from topolog.streams.coordinator.core import Role
 from topolog.streams.node.core import Phase
 from topolog.streams.simulation.baseline_checks import BaselineChecks
+from topolog.streams.simulation.exchange_checks import ExchangeChecks
 from topolog.streams.simulation.lease_checks import LeaseChecks
 from topolog.streams.simulation.ledger import Ledger, Standing
 from topolog.streams.simulation.network import Landed
@@ -83,6 +84,7 @@ class Checks:
         self._leases = LeaseChecks(self.ledger, world)
         self._schema = SchemaChecks(self.ledger, world, self._leases.terms)
         self._partitions = PartitionChecks(self.ledger, world)
+        self._exchanges = ExchangeChecks(self.ledger, world)
         self._baselines = BaselineChecks(self.ledger, world, self._partitions.acknowledged)
         self._read_at_ns: int | None = None
 
@@ -117,6 +119,7 @@ class Checks:
             if self._world.turned.started_from is not None:
                 self.restored.add(self._world.turned)
         self._leases.look()
+        self._exchanges.look()
 
     def _look_at_entry(self, entry: Entry, author: str) -> None:
         match entry.topic:
@@ -127,13 +130,14 @@ class Checks:
             case Topic.HEARTBEATS:
                 self._note_heartbeat(entry)
             case Topic.MAPS:
-                self._partitions.note_map(entry)
+                self._exchanges.note_map(entry, self._now_ns)
 
     def _look_at_set(self, whole: list[Standing]) -> None:
         self._replaced = {each.event.joiner.replaces for each in whole if isinstance(each.event, m.NodeJoined)}
         for standing in whole:
             self._judge(standing)
         self._partitions.judge_set(whole)
+        self._exchanges.judge_set(whole)
         self._baselines.judge_set(whole, self.requests)
         self._schema.judge_set(whole)
         self._leases.accept(self._schema.committed_through)
@@ -161,7 +165,9 @@ class Checks:
         for kind in (md.ProposalRow, md.RemovalRow, m.WaitingJoinRow):
             if count := state.count(kind):
                 return f"{count} rows of {kind.KIND} wait"
-        if unsettled := self._baselines.unrest() or self._partitions.unrest() or self._schema.unrest():
+        if unsettled := (
+            self._baselines.unrest() or self._exchanges.unrest() or self._partitions.unrest() or self._schema.unrest()
+        ):
             return unsettled
         recent = self._leases.terms.outdated(world.timeline.now_ns)
         behind = [process.describe() for process in world.processes if process.mark()[0] < recent]
@@ -169,6 +175,7 @@ class Checks:
 
     def check_rest(self) -> None:
         """What must hold once nothing is to come any more."""
+        self._exchanges.check_rest()
         self._baselines.check_rest()
 
     def _check_the_dead(self, whole: Sequence[Standing]) -> None:
@@ -194,6 +201,7 @@ class Checks:
             case m.Heartbeat() as heartbeat:
                 self._beats.add((heartbeat.incarnation, heartbeat.sequence))
                 self._schema.note_heartbeat(heartbeat)
+                self._exchanges.note_heartbeat(heartbeat)
             case m.NodeDied() as died:
                 self._world.note(f"certificate: {died}")
                 self._certificates[died.incarnation] = (died.node, entry.partition, entry.offset)
@@ -230,7 +238,7 @@ class Checks:
         self._check_outcome(standing)
         self._check_view(event)
         self._leases.terms.note(standing)
-        self._partitions.judge(standing)
+        self._exchanges.judge(standing)
         match event:
             case m.NodeLeft():
                 self._check_left(event)

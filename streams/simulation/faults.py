@@ -22,7 +22,7 @@ from topolog.streams.simulation.network import Fate
 from topolog.streams.simulation.operations import change_state, change_terms, log_id_of, operate
 from topolog.streams.simulation.processes import TERMS, CoordinatorProcess, NodeProcess, Process
 from topolog.streams.simulation.schemas import change
-from topolog.streams.simulation.world import World
+from topolog.streams.simulation.world import ROLES, World
 
 _DURATION_MS = (20.0, 3.0 * TERMS.fence_ms)
 _FIELDS = (8, 100)
@@ -69,17 +69,22 @@ class Faults(msgspec.Struct, frozen=True):
     terms: int = 0
     changes: int = 0
     states: int = 0
+    hangs: int = 0
+    garbles: int = 0
+    services: int = 0
 
     @classmethod
     def of_seed(cls, seed: int) -> "Faults":
         """What `topolog simulate` draws a seed from: every second has a baseline, every fourth two logs, every fourth
         changes of definitions, in every eighth under a state that changes, and in every third the terms of leases are
-        changed."""
+        changed. Of sixteen the first eight have two services, and servers that hang."""
         if seed % 2 == 0:
             faults = cls() if seed % 4 == 0 else cls.of_schema()
             faults = msgspec.structs.replace(faults, states=6) if seed % 8 == 2 else faults
         else:
             faults = cls.of_histories() if seed % 4 == 3 else cls.of_disks()
+        if seed % 16 < 8:
+            faults = msgspec.structs.replace(faults, hangs=6, garbles=2, services=6)
         return msgspec.structs.replace(faults, terms=4) if seed % 3 == 0 else faults
 
     @classmethod
@@ -137,6 +142,9 @@ class Kind(Enum):
     TERMS = "terms"
     CHANGE = "changes"
     STATE = "states"
+    HANG = "hangs"
+    GARBLE = "garbles"
+    SERVE = "services"
 
 
 _ALL = frozenset(Topic)
@@ -144,7 +152,7 @@ _NONE: frozenset[Topic] = frozenset()
 _CUTS = ((_ALL, True), (_ALL, False), (_NONE, True), (frozenset({Topic.HEARTBEATS}), False))
 """What a process that is cut off can no longer read, and whether it can no longer send."""
 
-_WORK = (Kind.REPEAT, Kind.PROPOSE, Kind.SHARE, Kind.OPERATE, Kind.COPY, Kind.MOVE, Kind.CHANGE, Kind.STATE)
+_WORK = (Kind.REPEAT, Kind.PROPOSE, Kind.SHARE, Kind.OPERATE, Kind.COPY, Kind.MOVE, Kind.CHANGE, Kind.STATE, Kind.SERVE)
 OF_DISKS = (Kind.OPERATE, Kind.POWER, Kind.WIPE, Kind.BACK_UP, Kind.RESTORE, Kind.COPY, Kind.MOVE)
 """Where one of these is among the acts, each node has a folder."""
 
@@ -183,7 +191,7 @@ def perform(world: World, act: Act) -> None:
                 _strike(world, process, act, draw)
         case Kind.USURP | Kind.RETIRE:
             _depose(world, act, draw)
-        case Kind.LEAVE | Kind.MUTE:
+        case Kind.LEAVE | Kind.MUTE | Kind.HANG | Kind.GARBLE:
             node = world.on(draw.choice(world.node_names))
             if isinstance(node, NodeProcess):
                 _silence(world, node, act)
@@ -216,14 +224,15 @@ def _strike(world: World, process: Process, act: Act, draw: random.Random) -> No
 
 
 def _silence(world: World, node: NodeProcess, act: Act) -> None:
-    """For ever, by leaving in order, or its single maps for a while."""
+    """For ever, by leaving in order, or for a while: what it applies, its single maps, or that these come in time."""
     if act.kind is Kind.LEAVE:
         world.note_deed(f"LEAVE {node.describe()}")
         node.leave()
-    else:
-        node.disturbed = True
-        world.note_deed(f"MUTE {node.describe()}, {2 * act.duration_ms:.0f} ms")
-        world.mute(node, 2 * act.duration_ms)
+        return
+    node.disturbed = True
+    befall, times = {Kind.MUTE: (world.mute, 2), Kind.GARBLE: (world.garble, 2), Kind.HANG: (world.hang, 1)}[act.kind]
+    world.note_deed(f"{act.kind.name} {node.describe()}, {times * act.duration_ms:.0f} ms")
+    befall(node, times * act.duration_ms)
 
 
 def _depose(world: World, act: Act, draw: random.Random) -> None:
@@ -353,6 +362,22 @@ def _share(world: World, draw: random.Random) -> None:
     name = f"G{draw.randrange(2)}"
     filters = Affinity(backup_filter=draw.choice(("", "rack")))
     group = GroupDefinition(name, draw.choice((16, 16, 16, 64, 0)), draw.randint(0, 2), filters)
+    _ask_of(world, draw, kind, group)
+
+
+def _serve(world: World, draw: random.Random) -> None:
+    """One of the groups of two services, which lie on the nodes of the one or the other only."""
+    role = draw.choice(ROLES)
+    kind = draw.choice(("declare", "declare", "declare", "declare", "alter", "drop", "reset"))
+    filters = Affinity(node_filter={"role": role})
+    if log_id_of(world) is not None:
+        _ask_of(world, draw, kind, GroupDefinition(f"S{role}", 16, draw.randint(0, 2), filters))
+
+
+def _ask_of(world: World, draw: random.Random, kind: str, group: GroupDefinition) -> None:
+    """What is asked of a group that is, or is to be, like this one."""
+    log_id, name = log_id_of(world), group.name
+    assert log_id is not None, "it has been asked for"
     if world.is_durable:
         group = msgspec.structs.replace(group, persistent=draw.random() < _PERSISTENT)
     members = [node for node in world.nodes if node.session.core.phase is Phase.MEMBER and not world.is_paused(node)]
@@ -390,5 +415,6 @@ _ASKED: Mapping[Kind, tuple[Callable[[World, random.Random], None], tuple[int, .
     Kind.REPEAT: (_repeat, (1,)),
     Kind.PROPOSE: (_propose, (1, 1, 2, 4)),
     Kind.SHARE: (_share, (1, 2, 4)),
+    Kind.SERVE: (_serve, (1, 2)),
 }
 """What is asked, and how often in one act."""

@@ -33,7 +33,7 @@ from topolog.streams.node.schema import Schema
 from topolog.streams.node.session import Session
 from topolog.streams.rules.exchange import Patience
 from topolog.streams.simulation.disks import SimulatedDisk
-from topolog.streams.simulation.network import Broker, Link, Reader, Writer
+from topolog.streams.simulation.network import Broker, Fate, Link, Reader, Writer
 from topolog.streams.simulation.sharding import SimulatedShard, Supplies
 from topolog.streams.simulation.store import StoredRow
 from topolog.streams.simulation.tables import SimulatedTables
@@ -44,7 +44,8 @@ TERMS = LeaseTerms(fence_ms=1_000, margin_ms=100, heartbeat_ms=200)
 """Short, so that many fences fit a run. The margin pays for the drift of two clocks over a fence (94.3 ms) and for
 little else, so that no rule can live off a generous one."""
 
-PATIENCE = Patience(warn_ms=500, evict_ms=2_500)
+PATIENCE = Patience(gather_ms=150, warn_ms=500, evict_ms=2_500)
+"""A question and its answer take some 100 ms here, so by that gathering some answers come in time and some do not."""
 
 _READ_TURNS_MAX = 60
 
@@ -105,7 +106,9 @@ class Process:
 class CoordinatorProcess(Process):
     """A real coordinator. One that has retired has ended."""
 
-    def __init__(self, life: Life, cadence: Cadence, terms: LeaseTerms = TERMS) -> None:
+    def __init__(
+        self, life: Life, cadence: Cadence, terms: LeaseTerms = TERMS, gather_ms: int = PATIENCE.gather_ms
+    ) -> None:
         super().__init__(life)
         self.driver = Driver(
             self.reader,
@@ -115,7 +118,7 @@ class CoordinatorProcess(Process):
             self.name,
             terms=terms,
             cadence=cadence,
-            patience=PATIENCE,
+            patience=msgspec.structs.replace(PATIENCE, gather_ms=gather_ms),
             chance=self.chance,
         )
 
@@ -147,8 +150,10 @@ class NodeProcess(Process):
     last turn one `read_began`, or `read_held` and counts.
 
     `handed` is when, on the node's own clock, each heartbeat was handed over: seen from outside, not from its lease.
-    Single maps are lost while it `is_mute`. `disk` is what it finds, and leaves, of copies. `incarnations`: all that
-    it has asked to join as. `refused`: why it must not join, if it has ended for that.
+    Single maps are lost while it `is_mute`, and land late or twice while its wire `garbles` them. While it `hangs` a
+    hook does not return: it reads nothing, and its heartbeats and its operations go on. `disk` is what it finds, and
+    leaves, of copies. `incarnations`: all that it has asked to join as. `refused`: why it must not join, if it has
+    ended for that.
     """
 
     def __init__(
@@ -168,14 +173,14 @@ class NodeProcess(Process):
         self.released: set[Incarnation] = set()
         self.incarnations: set[Incarnation] = set()
         self.misled = ""
-        self.read_began = self.read_held = False
+        self.read_began = self.read_held = self.hangs = False
         self._leaving = False
         self._last_words: NodeDied | None = None
         self._told = NOWHERE
         shard_seed = self.chance.getrandbits(32)
         self.disk = disk
         self.shard = SimulatedShard(random.Random(shard_seed), disk, supplies, self._hook, self._note_words)
-        self.wire = _Wire(self.writer, self._note_heartbeat)
+        self.wire = _Wire(self.writer, self.link, self.chance, self._note_heartbeat)
         self.session = Session(
             self.reader,
             self.wire,
@@ -223,7 +228,8 @@ class NodeProcess(Process):
         self.shard.begin_turn()
         self.tables.begin_turn()
         try:
-            self.session.step(0.0)
+            if not self.hangs:
+                self.session.step(0.0)
             self.session.beat_if_due()
             self._read()
             self._operate()
@@ -337,11 +343,13 @@ class Definitions(Schema):
 class _Wire:
     """A node's writer, listened to: what it hands over, and when, is a fact that no lease can talk away.
 
-    While it `is_mute` single maps are lost, and nothing else.
+    While it `is_mute` single maps are lost, and nothing else; while it `garbles` them they land late, or twice.
     """
 
-    def __init__(self, writer: Writer, hear: Callable[[Heartbeat], None]) -> None:
-        self.is_mute = False
+    def __init__(self, writer: Writer, link: Link, chance: random.Random, hear: Callable[[Heartbeat], None]) -> None:
+        self.is_mute = self.garbles = False
+        self._link = link
+        self._chance = chance
         self._writer = writer
         self._hear = hear
         self.serve, self.flush, self.close = writer.serve, writer.flush, writer.close
@@ -351,6 +359,8 @@ class _Wire:
     ) -> None:
         if topic is Topic.MAPS and self.is_mute:
             return
+        if topic is Topic.MAPS and self.garbles:
+            self._link.fates.appendleft(self._chance.choice((Fate.LATE, Fate.TWICE, Fate.DOUBTED)))
         heartbeat = CODEC.decode(value) if topic is Topic.HEARTBEATS else None
         if isinstance(heartbeat, Heartbeat):
             self._hear(heartbeat)

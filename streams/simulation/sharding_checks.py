@@ -7,13 +7,10 @@ from topolog.events import exchange as x
 from topolog.events import groups as g
 from topolog.events import membership as m
 from topolog.events import ownership as o
-from topolog.events.codec import CODEC
 from topolog.events.drains import is_drained
-from topolog.events.ids import Incarnation, NodeId, Position, TopologyVersion
-from topolog.events.log import Entry
+from topolog.events.ids import Position
 from topolog.events.ownership import Ownership, OwnershipRow
 from topolog.events.partitions import PartitionState, When, is_legal
-from topolog.events.single_maps import SinglePartitionMap
 from topolog.events.state import State
 from topolog.streams.node.copies import PartitionId
 from topolog.streams.simulation.acknowledged import Acknowledged
@@ -42,39 +39,11 @@ class PartitionChecks:
         self.acknowledged = Acknowledged(world, ledger)
         self._rows: dict[str, OwnershipRow] = {}
         self._begun: dict[tuple[int, int], Position] = {}
-        self._answered: set[tuple[NodeId, Incarnation, Position]] = set()
-        self._awaited: dict[NodeId, Incarnation] = {}
-        self._started_at = Position(0)
-        self._is_open = False
-        self._completed = TopologyVersion(0, 0)
 
     def begin_with(self, other: "PartitionChecks") -> None:
         """The history begins with all of another one: what was done there was done in this one."""
         self.acknowledged.begin_with(other.acknowledged)
         self._begun = dict(other._begun)
-
-    def note_map(self, entry: Entry) -> None:
-        """A single map that has landed."""
-        told = CODEC.decode(entry.value)
-        assert isinstance(told, SinglePartitionMap)
-        if told.exchange is not None and told.part + 1 == told.parts:
-            self._answered.add((told.node, told.incarnation, told.exchange))
-
-    def judge(self, standing: Standing) -> None:
-        """One decision that has come to stand in the log; the ledger's state is that of the end of its set."""
-        match standing.event:
-            case x.ExchangeStarted() as started:
-                self._started_at = standing.place.position
-                self._awaited = {each.node: each.incarnation for each in started.awaited}
-                self._is_open = True
-            case x.ExchangeMerged() as merged:
-                self._awaited |= {each.node: each.incarnation for each in merged.awaited}
-            case m.NodeLeft() as left if self._awaited.get(left.node) == left.incarnation:
-                del self._awaited[left.node]
-            case x.ExchangeCompleted() as completed:
-                self._check_completed(completed)
-            case x.PartitionStatesChanged() | x.HandOverPrepared() if self._is_open:
-                raise Broken(Rule.EXCHANGES, f"a {type(standing.event).__name__} while one is open")
 
     def judge_set(self, whole: list[Standing]) -> None:
         """A whole set: how it has changed the partitions."""
@@ -130,22 +99,16 @@ class PartitionChecks:
         return ""
 
     def _is_stranded(self, name: str, each: Ownership) -> bool:
-        """Whether those are away, or drained, that are to hold it: the affinity names the absent too."""
+        """Whether those are away, or drained, that are to hold it, for the affinity names the absent too; or its filter
+        admits nobody, and it stays where it is."""
         state = self._ledger.state
         group = g.group_row(state, name)
         assert group is not None, "a partition belongs to a group"
         current, here = b.placed_by(state, group), b.online(state)
-        may_hold = here if current is None else current.nodes
-        return not each.wanted and any(node not in here or is_drained(state, node) for node in may_hold)
-
-    def _check_completed(self, completed: x.ExchangeCompleted) -> None:
-        if completed.version <= self._completed:
-            raise Broken(Rule.EXCHANGES, f"{completed.version} is completed behind {self._completed}")
-        self._completed, self._is_open = completed.version, False
-        for node, incarnation in self._awaited.items():
-            if node not in completed.unheard and (node, incarnation, self._started_at) not in self._answered:
-                raise Broken(Rule.EXCHANGES, f"{completed.version} is completed without a map of {node}")
-        self._awaited = {}
+        known = current.members if current is not None else [row for row in m.members(state) if row.node in here]
+        may_hold = [row.node for row in known if group.definition.affinity.admits(row.attributes)]
+        is_missing = not may_hold or any(node not in here or is_drained(state, node) for node in may_hold)
+        return not each.wanted and is_missing
 
     def _check_row(self, state: State, before: OwnershipRow, row: OwnershipRow, *, is_exchange: bool) -> None:
         changed = o.differing(before, row)

@@ -5,7 +5,7 @@ hold (`checks.py`). After each step `turned` is the process that had a turn and 
 """
 
 import random
-from collections import Counter, deque
+from collections import Counter
 from functools import partial
 
 import msgspec
@@ -21,16 +21,30 @@ from topolog.events.views import REFUSED_KINSHIPS
 from topolog.streams.coordinator.core import Role
 from topolog.streams.coordinator.snapshots import Cadence
 from topolog.streams.node.past_disk import MemoryDisk
+from topolog.streams.simulation.chronicle import Chronicle
 from topolog.streams.simulation.disks import SimulatedDisk
 from topolog.streams.simulation.network import LATE_MS, Broker, Fate, Link, Send, Writer
-from topolog.streams.simulation.processes import CoordinatorProcess, Life, NodeProcess, Process, ProjectorProcess
+from topolog.streams.simulation.processes import (
+    PATIENCE,
+    CoordinatorProcess,
+    Life,
+    NodeProcess,
+    Process,
+    ProjectorProcess,
+)
 from topolog.streams.simulation.store import StoredRow
 from topolog.streams.simulation.timeline import NS_PER_MS, DriftingClock, Timeline, between
 
 _TURN_MS = (5.0, 60.0)
+_GATHER_MS = (60, PATIENCE.gather_ms, 400)
+"""How long exchanges wait: mostly too short for an answer, long enough for some, and for all of who does not hang."""
+
 _CERTIFICATE_MS_MAX = 2_000.0
 _SENTINEL_LIVES = 0.7
 """How often a process that is killed leaves a sentinel that can say so."""
+
+ROLES = ("a", "b")
+"""The services of this cluster: each node is of one."""
 
 _DISKS, _FOLDERS = 0.6, 0.4
 """How often a node's copies outlive its process; how often they lie in a folder, which says of which life they are."""
@@ -39,30 +53,6 @@ _EMPTIES = 0.3
 """How often a node that is refused for its past is given an empty disk."""
 
 _REVIVAL_MS = (50.0, 800.0)
-_NOTES_KEPT = 40
-_DULL_KEPT = 2
-
-
-class Chronicle:
-    """What has happened, for whoever reads a violation."""
-
-    def __init__(self, timeline: Timeline) -> None:
-        self.notes: deque[str] = deque(maxlen=_NOTES_KEPT)
-        self.deeds: list[str] = []
-        self._timeline = timeline
-        self._dull = 0
-
-    def note(self, text: str, *, dull: bool = False) -> None:
-        """One line of history; of a run of `dull` ones the first and last are kept."""
-        self._dull = self._dull + 1 if dull else 0
-        if self._dull > _DULL_KEPT:
-            self.notes.pop()
-        self.notes.append(f"{self._timeline.now_ns / 1e9:8.4f} s  {text}")
-
-    def told(self) -> str:
-        """All deeds, and the last of what else has happened."""
-        before = [deed for deed in self.deeds if deed not in self.notes]
-        return "\n".join([*before, *(["     ..."] if before else []), *self.notes])
 
 
 class Site:
@@ -103,6 +93,7 @@ class World:
         self.is_durable = is_durable
         self.broker = Broker(self.timeline)
         self.cadence = _draw_cadence(random.Random(f"{seed} snapshots"))
+        self.gather_ms = random.Random(f"{seed} patience").choice(_GATHER_MS)
         self.operator = Operator("op", self.timeline, random.Random(f"{seed} op"), self.broker)
         chance = random.Random(f"{seed} world")
         for number in range(chance.randint(2, 3)):
@@ -121,6 +112,7 @@ class World:
         copied = World.__new__(World)
         copied._begin(f"{self._seed} copy", self.site, "copy")
         copied.is_durable, copied.cadence, copied.broker = self.is_durable, self.cadence, broker
+        copied.gather_ms = self.gather_ms
         copied.operator = Operator("op2", self.timeline, random.Random(f"{copied._seed} op"), broker)
         for machine in ("d1", "d2"):
             copied.start_coordinator(machine)
@@ -194,7 +186,7 @@ class World:
         return self.site.chronicle.told()
 
     def start_coordinator(self, machine: str, clock: DriftingClock | None = None) -> None:
-        self._start(CoordinatorProcess(self._new_life(machine, clock), self.cadence))
+        self._start(CoordinatorProcess(self._new_life(machine, clock), self.cadence, gather_ms=self.gather_ms))
 
     def start_node(self, name: str, clock: DriftingClock | None = None, *, elsewhere: bool = False) -> None:
         """A process of the node comes up; `elsewhere` has another disk, so that its lock proves nothing."""
@@ -304,6 +296,16 @@ class World:
             node.wire.is_mute = False
             node.session.core.unsay_map()
 
+    def garble(self, node: NodeProcess, ms: float) -> None:
+        """Its single maps land late or twice for a while."""
+        node.wire.garbles = True
+        self.timeline.after(ms, partial(setattr, node.wire, "garbles", False))
+
+    def hang(self, node: NodeProcess, ms: float) -> None:
+        """A hook of its service does not return for a while."""
+        node.hangs = True
+        self.timeline.after(ms, partial(setattr, node, "hangs", False))
+
     def slow_down(self, process: Process, ms: float, lag_ms: int, batch_max: int) -> None:
         process.link.slow_down(lag_ms, batch_max)
         self.timeline.after(ms, process.link.recover)
@@ -327,6 +329,7 @@ class World:
             process.paused_until_ns = 0
             if isinstance(process, NodeProcess):
                 self.unmute(process)
+                process.hangs = process.wire.garbles = False
 
     def _new_life(self, machine: str, clock: DriftingClock | None = None) -> Life:
         """The next life on this machine, whose clock goes on; a machine that is new has a clock of its own."""
@@ -411,7 +414,8 @@ def _draw_joiner(chance: random.Random, number: int) -> q.Joiner:
         if chance.random() < 0.3
     )
     folder = f"disk of n{number}" if chance.random() < 0.3 else ""
-    return q.Joiner(f"n{number}", 0, kind, "", {}, ("fencing",), folder, types=types)
+    role = {"role": ROLES[number % len(ROLES)]}
+    return q.Joiner(f"n{number}", 0, kind, "", role, ("fencing",), folder, types=types)
 
 
 class Operator:

@@ -8,20 +8,26 @@ Not in the table, because no history of this simulation can show it, but proved 
   operations also read and stop for the cluster's state, a hundred seeds and more go by without either
   (`node/test_drains.py`, `node/test_sharing.py`; the model of the example store's replication).
 - A silent server that is never stopped: it is silent for a while only, for the cluster must come to rest
-  (`rules/test_exchange_patience.py`, `scenarios/exchange/a_silent_server.txt`).
+  (`rules/test_exchange_waiting.py`, `scenarios/exchange/a_silent_server.txt`).
+- Maps read from the newest question on, where answers count from an earlier one (DS17, K4): whom the next leader has
+  not heard it misses, and asks again; a hundred seeds and more go by (`rules/test_exchange_waiting.py`,
+  `test_the_next_exchange_reads_maps_from_where_the_first_one_has`).
+- A merge that keeps what was decided before it (DS16): nothing is decided before an exchange ends. What the table
+  breaks instead is that it ends, whoever is silent.
 - What stores do with tokens, loads and reconciliation (DS3-DS5, DS7, DS9): copies here are nothing but names
   (`local/demo`, the model of the example store).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import msgspec
 import pytest
 from tests.simulation.test_teeth import Defect, only, run_row
 
-from topolog.events import ownership
-from topolog.events.ids import NodeId, Place, Position
+from topolog.events import awaited, changes, ownership
+from topolog.events import exchange as x
+from topolog.events.ids import NodeId, Offset, Place, Position
 from topolog.events.metadata import Evidence
 from topolog.events.ownership import Change, Copy, NodeNumber, Ownership, OwnershipRow
 from topolog.events.partitions import PartitionState
@@ -31,9 +37,11 @@ from topolog.streams.coordinator import exchanges
 from topolog.streams.coordinator.exchanges import Exchanges
 from topolog.streams.node.acting import Acting
 from topolog.streams.node.copies import PartitionId
-from topolog.streams.rules import copies, exchange, hand_over, single_maps
+from topolog.streams.rules import copies, exchange, hand_over, placement, single_maps
+from topolog.streams.rules import outcome as rules_of_outcome
 from topolog.streams.rules.outcome import Ask, Present, outcome
-from topolog.streams.rules.outcomes import _Situations
+from topolog.streams.rules.outcomes import Servers, _Situations
+from topolog.streams.rules.responses import Responses, Told
 from topolog.streams.rules.single_maps import Inbox, Known
 from topolog.streams.simulation import Faults, Rule
 
@@ -125,12 +133,12 @@ def a_former_life_answers(patch: pytest.MonkeyPatch) -> None:
         return receive(inbox, _with_life(known, record), record)
 
     def answers(inbox: Inbox, known: Known) -> dict[NodeId, NodeMap]:
-        return {node: told for node, told in inbox.kept.items() if told.exchange == known.exchange}
+        return {node: told for node, told in inbox.kept.items() if told.applied.position >= known.counts_from}
 
     patch.setattr(exchanges, "receive", deaf)
     patch.setattr(exchanges, "answers", answers)
     patch.setattr(single_maps, "_of_members", lambda by_node, _: dict(by_node))
-    patch.setattr(exchange, "_has_answered", lambda asked, found: asked.node in found)
+    patch.setattr(Responses, "map_of", lambda own, server: own.told.answers.get(server.node))
     patch.setattr(maps, "incarnation", property(lambda _: AnyLife()))
 
 
@@ -147,9 +155,150 @@ def _with_life(known: Known, record: SinglePartitionMap) -> Known:
     return msgspec.structs.replace(known, members={**known.members, record.node: record.incarnation})
 
 
-def an_exchange_waits_for_nobody(patch: pytest.MonkeyPatch) -> None:
-    """It completes before those that it asked have answered (PI5)."""
-    patch.setattr(exchange, "_is_here", lambda *_: False)
+def a_listing_of_a_former_life_counts(patch: pytest.MonkeyPatch) -> None:
+    """A copy that the log lists is there, whatever has become of its node since (DS10)."""
+    patch.setattr(Present, "has", lambda *_: True)
+
+
+def who_is_silent_owns_still(patch: pytest.MonkeyPatch) -> None:
+    """Where somebody acts, a copy of a former life whose node has not answered goes on owning (DS11)."""
+
+    def kept(before: Ownership, wanted: Sequence[NodeNumber], present: Mapping[int, Present], ask: Ask) -> Change:
+        after = outcome(before, wanted, present, ask)
+        held = {copy.node for copy in after.copies if copy.state is PartitionState.OWNING}
+        silent = [
+            Copy(copy.node, copy.state, copy.wanted)
+            for copy in before.copies
+            if copy.state is PartitionState.OWNING
+            and copy.node in present
+            and copy.node not in held
+            and not present[copy.node].has_answered
+        ]
+        if after.acting is None or not silent:
+            return after
+        nodes = {copy.node for copy in silent}
+        rest = [copy for copy in after.copies if copy.node not in nodes]
+        return msgspec.structs.replace(after, copies=(*rest, *silent))
+
+    patch.setattr(exchange, "outcome", kept)
+
+
+def what_a_silent_server_may_have_is_lost(patch: pytest.MonkeyPatch) -> None:
+    """A partition is lost, or begins empty, though an owner of it is a member and has not answered (DS12)."""
+    patch.setattr(rules_of_outcome, "_silent", lambda *_: [])
+
+
+def silence_is_absence(patch: pytest.MonkeyPatch) -> None:
+    """Who acts and has not answered loses what it acts for to whoever has (DS14)."""
+
+    def gone(before: Ownership, wanted: Sequence[NodeNumber], present: Mapping[int, Present], ask: Ask) -> Change:
+        acting = before.acting
+        if acting is not None and acting in present and not present[acting].is_heard:
+            before = msgspec.structs.replace(before, acting=None)
+        return outcome(before, wanted, present, ask)
+
+    patch.setattr(exchange, "outcome", gone)
+
+
+def who_is_silent_is_listed_anew(patch: pytest.MonkeyPatch) -> None:
+    """Whoever is wanted loads, heard or not (DS15)."""
+    served = rules_of_outcome._served
+
+    def listed(held: Sequence[Copy], wanted: Sequence[NodeNumber], present: Mapping[int, Present]) -> Any:
+        there = {node: msgspec.structs.replace(each, is_heard=True) for node, each in present.items()}
+        return served(held, wanted, there)
+
+    patch.setattr(rules_of_outcome, "_served", listed)
+
+
+def an_exchange_waits_for_all_that_it_needs(patch: pytest.MonkeyPatch) -> None:
+    """It does not end before each of them has answered: one that hangs holds up all others (DS16)."""
+    end = exchange._end
+
+    def patient(state: State, row: x.ExchangeRow, told: Told, choose: Any) -> Any:
+        passed = [key for key in told.passed if "/gather" not in key]
+        return end(state, row, msgspec.structs.replace(told, passed=passed), choose)
+
+    patch.setattr(exchange, "_end", patient)
+
+
+def a_late_answer_starts_nothing(patch: pytest.MonkeyPatch) -> None:
+    """What the last exchange was completed without stays as it is, whoever has answered since (DS17)."""
+    patch.setattr(exchange, "_hear_late", lambda *_: [])
+
+
+def a_late_answer_does_not_count_in_the_next(patch: pytest.MonkeyPatch) -> None:
+    """Each exchange counts only what was sent since it began (DS17)."""
+    row = x._row
+
+    def anew(state: State, event: x.ExchangeStarted, place: Place) -> x.ExchangeRow:
+        return msgspec.structs.replace(row(state, event, place), counts_from=place.position)
+
+    known_of = exchanges.known_of
+
+    def known(state: State, *rest: Any) -> Known:
+        newest = x.newest_exchange(state)
+        found = known_of(state, *rest)
+        return msgspec.structs.replace(found, counts_from=newest.started_at) if newest else found
+
+    patch.setattr(x, "_row", anew)
+    patch.setattr("topolog.streams.coordinator.core.known_of", known)
+
+
+def answers_count_from_the_newest_that_missed_somebody(patch: pytest.MonkeyPatch) -> None:
+    """An exchange that ends without somebody forgets from where answers count (DS17)."""
+    note = awaited.note_unheard
+
+    def noted(state: State, nodes: Any, asked: Any, _: Position, maps: Offset, place: Place) -> None:
+        note(state, nodes, asked, place.position, maps, place)
+
+    patch.setattr(awaited, "note_unheard", noted)
+
+
+def a_cancelled_hand_over_leaves_nobody_acting(patch: pytest.MonkeyPatch) -> None:
+    """Where the receiver leaves, the former primary does not act again (DS18)."""
+
+    def leave(state: State, node: NodeId, place: Place) -> None:
+        for key, row in list(state.rows(x.HandOverRow)):
+            kept = tuple(move for move in row.moves if node not in (row.node, move.to))
+            for move in row.moves if kept != row.moves else ():
+                if move not in kept and node != row.node:
+                    changes.set_acting(state, move.group, move.partitions, None, place)
+            x._keep_moves(state, key, row, kept)
+        ownership.leave(state, node, place)
+
+    patch.setattr(x, "_leave", leave)
+
+
+def the_wanted_but_unlisted_are_forgotten(patch: pytest.MonkeyPatch) -> None:
+    """All that are wanted own, as soon as all own that are listed (DS19)."""
+    patch.setattr(placement, "left_out", lambda *_: {})
+
+
+def a_heartbeat_is_as_good_as_a_map(patch: pytest.MonkeyPatch) -> None:
+    """Whoever has applied the question has told that it has nothing (DS10, DS12)."""
+    here = exchange._here
+
+    def believed(*args: Any) -> Servers:
+        servers = here(*args)._servers
+        return Servers(
+            {
+                number: msgspec.structs.replace(each, told=each.told or (_Nothing() if each.is_heard else None))
+                for number, each in servers.items()
+            }
+        )
+
+    patch.setattr(exchange, "_here", believed)
+
+
+class _Nothing:
+    """The map of a server that has no copies."""
+
+    def whole(self, _: str) -> Collection[int]:
+        return ()
+
+    def counters(self, _: str) -> Mapping[int, int]:
+        return {}
 
 
 def copies_change_while_an_exchange_is_open(patch: pytest.MonkeyPatch) -> None:
@@ -166,6 +315,8 @@ def copies_change_while_an_exchange_is_open(patch: pytest.MonkeyPatch) -> None:
 
 ANY = Faults()
 SHARING = only(crashes=20, cuts=6, pauses=6, groups=20, leaves=4)
+HANGING = only(crashes=10, hangs=12, mutes=4, groups=20, leaves=4, services=6, proposals=2)
+MUTED = only(crashes=20, mutes=30, garbles=10, groups=20, services=6, proposals=2)
 MOVING = only(crashes=20, slow_reads=40, leaves=10, groups=30)
 
 DEFECTS: Sequence[tuple[Defect, Faults, int, Rule]] = (
@@ -175,9 +326,20 @@ DEFECTS: Sequence[tuple[Defect, Faults, int, Rule]] = (
     (a_switch_waits_for_nobody, MOVING, 1, Rule.ONE_PRIMARY),
     (who_leaves_stays_in_the_owner_row, SHARING, 6, Rule.CONVERGES),
     (what_is_lost_begins_empty, SHARING, 3, Rule.NO_WRITE_LOST),
-    (a_returning_copy_owns_by_its_own_word, SHARING, 16, Rule.NO_WRITE_LOST),
-    (a_former_life_answers, SHARING, 179, Rule.EXCHANGES),
-    (an_exchange_waits_for_nobody, ANY, 0, Rule.EXCHANGES),
+    (a_returning_copy_owns_by_its_own_word, SHARING, 16, Rule.CONFIRMED),
+    (a_former_life_answers, SHARING, 44, Rule.PRESENT),
+    (a_listing_of_a_former_life_counts, HANGING, 27, Rule.PRESENT),
+    (who_is_silent_owns_still, HANGING, 8, Rule.CONFIRMED),
+    (what_a_silent_server_may_have_is_lost, HANGING, 8, Rule.LOST),
+    (silence_is_absence, HANGING, 0, Rule.LIVE_PRIMARY),
+    (who_is_silent_is_listed_anew, HANGING, 0, Rule.LISTED),
+    (an_exchange_waits_for_all_that_it_needs, MUTED, 13, Rule.SERVED),
+    (a_late_answer_starts_nothing, MUTED, 17, Rule.LATE),
+    (a_late_answer_does_not_count_in_the_next, HANGING, 16, Rule.ENDS),
+    (answers_count_from_the_newest_that_missed_somebody, HANGING, 19, Rule.LATE),
+    (a_cancelled_hand_over_leaves_nobody_acting, MOVING, 5, Rule.NOBODY_ACTS),
+    (the_wanted_but_unlisted_are_forgotten, HANGING, 6, Rule.ALL_WANTED),
+    (a_heartbeat_is_as_good_as_a_map, MUTED, 104, Rule.LOST),
     (copies_change_while_an_exchange_is_open, ANY, 0, Rule.EXCHANGES),
 )
 

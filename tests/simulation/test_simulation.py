@@ -12,6 +12,7 @@ from topolog.streams.simulation.world import World
 
 SEEDS = 150
 SEEDS_OF_TERMS = 60
+SEEDS_OF_HANGS = 60
 SPAN_MS = 10_000
 
 
@@ -34,6 +35,13 @@ def test_no_seed_breaks_a_rule_while_lease_terms_change() -> None:
     """N26, B8: lowered, raised, twice at once, over take-overs and cuts; the rules judge by the terms at each echo."""
     reports = [simulate(seed, SPAN_MS, Faults(terms=8)) for seed in range(SEEDS_OF_TERMS)]
     assert sum(report.nodes_left for report in reports) > SEEDS_OF_TERMS, "nodes leave"
+
+
+def test_no_seed_breaks_a_rule_while_servers_hang() -> None:
+    """DS10-DS19: two services, whose hooks do not return for a while, whose maps come late, twice or never."""
+    budget = Faults(hangs=8, garbles=3, mutes=4, services=8)
+    reports = [simulate(seed, SPAN_MS, budget) for seed in range(SEEDS_OF_HANGS)]
+    assert sum(report.nodes_left for report in reports) > SEEDS_OF_HANGS, "nodes leave"
 
 
 @pytest.mark.parametrize("seed", range(10))
