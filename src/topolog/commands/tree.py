@@ -134,7 +134,7 @@ TREE: Final = CommandGroup(
             RUN,
         ),
         "demo": CommandGroup(
-            "The nodes of a running `topolog up --demo`, and clients of its store.",
+            "The nodes of a running `topolog up --demo`, clients of its store, and another service.",
             {
                 "add-node": CommandPlace(f"{_OWN}.demo:add_node", extra="local"),
                 "kill": CommandPlace(f"{_OWN}.demo:kill", extra="local"),
@@ -148,6 +148,7 @@ TREE: Final = CommandGroup(
                 "corrupt": CommandPlace(f"{_OWN}.demo:corrupt", extra="local"),
                 "validator": CommandPlace(f"{_OWN}.demo:validator", extra="local"),
                 "load": CommandPlace(f"{_OWN}.demo:load", extra="local"),
+                "stranger": CommandPlace(f"{_OWN}.demo:stranger", extra="local"),
             },
             RUN,
         ),
