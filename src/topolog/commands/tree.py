@@ -134,7 +134,7 @@ TREE: Final = CommandGroup(
             RUN,
         ),
         "demo": CommandGroup(
-            "The nodes of a running `topolog up --demo`, clients of its store, and another service.",
+            "The nodes of a running `topolog up --demo`, and clients of its store.",
             {
                 "add-node": CommandPlace(f"{_OWN}.demo:add_node", extra="local"),
                 "kill": CommandPlace(f"{_OWN}.demo:kill", extra="local"),
