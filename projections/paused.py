@@ -96,7 +96,7 @@ class Missed:
             return Wait()
         found = outcome.waits(*asked)
         nodes = [names[number] for number in found.servers]
-        return Wait(tuple(self.silent[node] for node in nodes if node in self.silent), found.needs_maps)
+        return Wait(tuple(self.silent[node] for node in nodes if node in self.silent), bool(found.maps))
 
     def _present(self, numbers: Mapping[str, NodeNumber]) -> dict[NodeNumber, outcome.Present]:
         """Only members that are asked may be silent; who has answered and acts for nothing has not what was asked."""
