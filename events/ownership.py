@@ -180,12 +180,14 @@ class Columns:
             self.lost[lines].tobytes(),
         )
 
-    def take_out(self, line: int, number: int) -> None:
-        """This copy goes, and those behind it close up: the first place is the wanted primary's, wherever somebody is
-        wanted."""
+    def take_out(self, copies: NDArray[np.bool_]) -> None:
+        """These copies go, those behind them close up: the first place is the wanted primary's, where one is wanted."""
+        lines = np.flatnonzero(copies.any(axis=1))
+        goes = copies[lines]
+        order = np.argsort(goes, axis=1, kind="stable")
+        is_empty = np.take_along_axis(goes, order, axis=1)
         for column, nothing in ((self.holders, NOBODY), (self.states, 0), (self.since, 0)):
-            column[line, number:-1] = column[line, number + 1 :]
-            column[line, -1] = nothing
+            column[lines] = np.where(is_empty, nothing, np.take_along_axis(column[lines], order, axis=1))
 
     def widen(self, width: int) -> None:
         """Room for so many copies of each partition."""
@@ -303,20 +305,21 @@ def held_by(row: OwnershipRow, node: NodeNumber) -> list[int]:
     return [row.first + at for at in np.flatnonzero(holds).tolist()]
 
 
-def without(row: OwnershipRow, node: NodeNumber, place: Place) -> OwnershipRow | None:
-    """The row after the node has left at `place` (DS1), None if it held nothing here.
+def without(rows: Sequence[OwnershipRow], node: NodeNumber, place: Place) -> list[OwnershipRow | None]:
+    """Each of the rows after the node has left at `place` (DS1), None where it held nothing.
 
     Its copies go where another node acts. Where it acted itself, or nobody did, the owner row stays as it is.
     """
-    columns = Columns(row, writable=True)
+    columns = Columns.over(rows, writable=True)
     held, acted = columns.holders == node, columns.acting == node
-    if not held.any() and not acted.any():
-        return None
+    starts = np.cumsum([0, *(row.count for row in rows[:-1])])
+    is_changed = np.logical_or.reduceat(held.any(axis=1) | acted, starts)
     columns.acting[acted], columns.tokens[acted] = NOBODY, place.position
-    goes = held & (columns.acting != NOBODY)[:, np.newaxis]
-    for line, number in np.argwhere(goes).tolist():
-        columns.take_out(line, number)
-    return columns.row(row)
+    columns.take_out(held & (columns.acting != NOBODY)[:, np.newaxis])
+    return [
+        columns.row(row, start, row.width) if has else None
+        for row, start, has in zip(rows, starts.tolist(), is_changed.tolist(), strict=True)
+    ]
 
 
 def acted_by(row: OwnershipRow, node: NodeNumber) -> list[tuple[int, Position]]:
@@ -428,13 +431,13 @@ def enrol(state: State, nodes: Iterable[str]) -> None:
 
 def leave(state: State, node: NodeId, place: Place) -> None:
     """The node's incarnation has left the membership at `place` (DS1)."""
-    number = number_of(state, node)
-    if number is None:
-        return
-    for key, row in list(state.rows(OwnershipRow)):
-        left = without(row, number, place)
-        if left is not None:
-            state.put(key, left)
+    number, found = number_of(state, node), list(state.rows(OwnershipRow))
+    for at in range(0, len(found) if number is not None else 0, ROWS_AT_ONCE):
+        some = found[at : at + ROWS_AT_ONCE]
+        left = without([row for _, row in some], number or 0, place)
+        for (key, _), row in zip(some, left, strict=True):
+            if row is not None:
+                state.put(key, row)
 
 
 def _roster(state: State) -> tuple[str, ...]:

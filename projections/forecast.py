@@ -141,7 +141,7 @@ class _Future:
     def _without_leaver(self, row: OwnershipRow) -> OwnershipRow:
         assert self.leaver is not None
         place = Place(Position(self.reading.position + 1), b"", self.reading.meta.header.term)
-        return without(row, self.leaver, place) or row
+        return without([row], self.leaver, place)[0] or row
 
 
 def _of_group(future: _Future, group: GroupRow) -> GroupForecast | None:

@@ -7,6 +7,7 @@ new coordinator starts without it.
 A million partitions are four thousand rows: between two exchanges only those are looked at that have changed.
 """
 
+import operator
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from topolog.events import ownership
@@ -17,7 +18,7 @@ from topolog.events.groups import GroupRow
 from topolog.events.ids import NOWHERE, Incarnation, NodeId, Offset, Position
 from topolog.events.log import Entry
 from topolog.events.membership import NodeRow
-from topolog.events.ownership import OwnershipRow
+from topolog.events.ownership import Columns, OwnershipRow
 from topolog.events.partitions import PartitionState, decode_codes, states_of
 from topolog.events.single_maps import NodeMap, SinglePartitionMap, unpack_counters
 from topolog.events.state import Key, State
@@ -51,6 +52,7 @@ class Exchanges:
         self._sources: dict[NodeId, str] = {}
         self._reports: dict[NodeId, list[copies.Report]] = {}
         self._ideals: dict[tuple[Placement, bool], tuple[Sequence[Candidate], Indexes]] = {}
+        self._columns: dict[str, tuple[tuple[OwnershipRow, ...], Columns | None]] = {}
         self._changed: dict[str, None] = {}
         self._to_do: dict[str, None] = {}
 
@@ -88,7 +90,7 @@ class Exchanges:
         self, state: State, known: Known, reports: Reports, waited_through: Position, at_ms: int
     ) -> list[Decision]:
         """What follows about partitions; call again until nothing does. `at_ms`: wall time, for people."""
-        decided = exchange.settle(state, self._told(state, known, reports, at_ms), self._choose)
+        decided = exchange.settle(state, self._told(state, known, reports, at_ms), self._choose, self._together)
         decided = decided or hand_over.settle(state, reports.drained(), waited_through)
         if decided or open_exchange(state) or queued(state):
             return decided
@@ -127,6 +129,14 @@ class Exchanges:
             self._ideals[kind] = candidates, after
             return after
         return previous
+
+    def _together(self, rows: Sequence[OwnershipRow]) -> Columns:
+        """An exchange looks at all rows when it begins and when it ends; mostly no row has changed in between."""
+        before, columns = self._columns.get(rows[0].group, ((), None))
+        if columns is None or len(before) != len(rows) or any(map(operator.is_not, before, rows)):
+            columns = Columns.over(rows)
+            self._columns[rows[0].group] = tuple(rows), columns
+        return columns
 
     def _told(self, state: State, known: Known, reports: Reports, at_ms: int) -> Told:
         """What is known beside the log. No map answers what has not been asked."""

@@ -59,7 +59,7 @@ from topolog.streams.rules import placement
 from topolog.streams.rules.allowed import is_allowed
 from topolog.streams.rules.deadlines import Deadline
 from topolog.streams.rules.outcome import Ask, outcome
-from topolog.streams.rules.outcomes import Server, Servers, outcomes
+from topolog.streams.rules.outcomes import Server, Servers, Together, outcomes
 from topolog.streams.rules.placement import Choose, Roster
 from topolog.streams.rules.responses import Responses, Told
 
@@ -98,17 +98,17 @@ def decide(state: State, request: LossResetRequested | ExchangeRequested, ref: R
             return [ExchangeQueued(ref, TriggerType.REQUESTED, "", changed_view(state))]
 
 
-def settle(state: State, told: Told, choose: Choose) -> list[Decision]:
+def settle(state: State, told: Told, choose: Choose, together: Together = ownership.Columns.over) -> list[Decision]:
     """What follows about exchanges; call again until nothing does."""
     row, waiting = open_exchange(state), queued(state)
     if row is not None and _takes_in(row) and (more := _alike(waiting)):
-        return [_merged(state, row, more, told, choose)]
+        return [_merged(state, row, more, told, choose, together)]
     if not cluster_state(state).shares_out:
         return []
     if row is not None:
-        return _end(state, row, told, choose)
+        return _end(state, row, told, choose, together)
     if waiting:
-        return _begin(state, waiting, told, choose)
+        return _begin(state, waiting, told, choose, together)
     missed = unheard(state)
     if missed is None or not state.count(GroupRow):
         return []
@@ -156,10 +156,12 @@ def _reset(state: State, request: LossResetRequested, ref: RequestRef) -> Decisi
     return ExchangeQueued(ref, TriggerType.LOSS_RESET, group.name, changed_view(state))
 
 
-def _begin(state: State, waiting: tuple[Trigger, ...], told: Told, choose: Choose) -> list[Decision]:
+def _begin(
+    state: State, waiting: tuple[Trigger, ...], told: Told, choose: Choose, together: Together
+) -> list[Decision]:
     """The exchange of the oldest triggers; over at once where it needs nobody (P1, P2)."""
     triggers, missed = _alike(waiting) or waiting[:1], unheard(state)
-    look = _look(state, triggers, told, choose)
+    look = _look(state, triggers, told, choose, together)
     maps = missed.maps if missed else told.maps
     started = ExchangeStarted(triggers, _awaited(state, triggers, look), maps, told.at_ms)
     if started.awaited:
@@ -168,10 +170,12 @@ def _begin(state: State, waiting: tuple[Trigger, ...], told: Told, choose: Choos
     return rules_of_cluster.cooled_by(state, look.decided) or [started, *look.decided, completed]
 
 
-def _merged(state: State, row: ExchangeRow, more: tuple[Trigger, ...], told: Told, choose: Choose) -> ExchangeMerged:
+def _merged(
+    state: State, row: ExchangeRow, more: tuple[Trigger, ...], told: Told, choose: Choose, together: Together
+) -> ExchangeMerged:
     """Whoever is needed now and was not asked yet is asked."""
     asked = {(each.node, each.incarnation): each.needs_map for each in row.awaited}
-    look = _look(state, (*row.triggers, *more), told, choose)
+    look = _look(state, (*row.triggers, *more), told, choose, together)
     awaited = _awaited(state, more, look)
     return ExchangeMerged(
         more, tuple(each for each in awaited if asked.get((each.node, each.incarnation)) not in (True, each.needs_map))
@@ -276,11 +280,11 @@ def _gathered(row: ExchangeRow) -> str:
 # Ending.
 
 
-def _end(state: State, row: ExchangeRow, told: Told, choose: Choose) -> list[Decision]:
+def _end(state: State, row: ExchangeRow, told: Told, choose: Choose, together: Together) -> list[Decision]:
     """Once all that it waits for are heard, or the time for that is over."""
     if _gathered(row) not in told.passed and silent(state, row, told):
         return []
-    look = _look(state, row.triggers, told, choose)
+    look = _look(state, row.triggers, told, choose, together)
     responses = Responses.of(state, told)
     times = ((each.node, responses.waited_ms(each, row.began_at_ms)) for each in row.awaited)
     waited = sorted((Waited(node, ms) for node, ms in times if ms is not None), key=lambda each: each.waited_ms)
@@ -288,7 +292,7 @@ def _end(state: State, row: ExchangeRow, told: Told, choose: Choose) -> list[Dec
     return rules_of_cluster.cooled_by(state, look.decided) or [*look.decided, completed]
 
 
-def _look(state: State, triggers: Sequence[Trigger], told: Told, choose: Choose) -> _Look:
+def _look(state: State, triggers: Sequence[Trigger], told: Told, choose: Choose, together: Together) -> _Look:
     """The full maps of all groups that change, what is lost, and who is needed for the rest."""
     resets, roster = _resets(state, triggers), Roster.of(state)
     here = _here(state, roster.number_of, Responses.of(state, told))
@@ -297,7 +301,7 @@ def _look(state: State, triggers: Sequence[Trigger], told: Told, choose: Choose)
     maps: set[NodeNumber] = set()
     for group in _groups(state):
         rows, ask = list(_rows(state, group)), _ask(group, resets.get(group.name))
-        found = outcomes(rows, roster.wanted(state, group, rows, ask, choose), here, ask, outcome)
+        found = outcomes(rows, roster.wanted(state, group, rows, ask, choose), here, ask, outcome, together)
         decided += _full_maps(group, found.changes, roster.new)
         decided += _losses(group, found.changes, roster.names)
         needed |= found.waits_for

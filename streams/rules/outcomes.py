@@ -38,6 +38,9 @@ from topolog.events.partitions import PartitionState
 from topolog.streams.rules.outcome import Ask, Present, as_change, waits
 
 Outcome = Callable[[Ownership, Sequence[NodeNumber], Mapping[NodeNumber, Present], Ask], Change]
+Together = Callable[[Sequence[OwnershipRow]], Columns]
+"""The columns of these rows, one after the other, not to be changed."""
+
 Marks = NDArray[np.bool_]
 Places = NDArray[np.int64]
 """Which part, by line; NO_PART where there is none."""
@@ -108,9 +111,16 @@ class Outcomes(msgspec.Struct, frozen=True):
     maps: frozenset[NodeNumber]
 
 
-def outcomes(rows: Sequence[OwnershipRow], wanted: Wanted, servers: Servers, ask: Ask, rule: Outcome) -> Outcomes:
+def outcomes(
+    rows: Sequence[OwnershipRow],
+    wanted: Wanted,
+    servers: Servers,
+    ask: Ask,
+    rule: Outcome,
+    together: Together = Columns.over,
+) -> Outcomes:
     """What `rule` changes of the partitions of a group, all of whose rows these are; `wanted` is by partition."""
-    columns = Columns.over(rows)
+    columns = together(rows)
     lines = in_question(columns, wanted)
     parts_each = columns.holders.shape[1] + wanted.shape[1]
     found = [

@@ -95,7 +95,7 @@ def who_leaves_stays_in_the_owner_row(patch: pytest.MonkeyPatch) -> None:
         columns.acting[acted], columns.tokens[acted] = ownership.NOBODY, place.position
         return columns.row(row)
 
-    patch.setattr(ownership, "without", kept)
+    patch.setattr(ownership, "without", lambda rows, node, place: [kept(row, node, place) for row in rows])
 
 
 def what_is_lost_begins_empty(patch: pytest.MonkeyPatch) -> None:
@@ -215,9 +215,9 @@ def an_exchange_waits_for_all_that_it_needs(patch: pytest.MonkeyPatch) -> None:
     """It does not end before each of them has answered: one that hangs holds up all others (DS16)."""
     end = exchange._end
 
-    def patient(state: State, row: x.ExchangeRow, told: Told, choose: Any) -> Any:
+    def patient(state: State, row: x.ExchangeRow, told: Told, *rest: Any) -> Any:
         passed = [key for key in told.passed if "/gather" not in key]
-        return end(state, row, msgspec.structs.replace(told, passed=passed), choose)
+        return end(state, row, msgspec.structs.replace(told, passed=passed), *rest)
 
     patch.setattr(exchange, "_end", patient)
 

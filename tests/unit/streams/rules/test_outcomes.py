@@ -130,7 +130,7 @@ def _is_in_question(before: Ownership, wanted: Sequence[NodeNumber]) -> bool:
 def leave(state: State, node: NodeNumber) -> None:
     """Leaves empty places between the copies."""
     for key, row in list(state.rows(OwnershipRow)):
-        state.put(key, o.without(row, node, Place(Position(30), b"", Term(1))) or row)
+        state.put(key, o.without([row], node, Place(Position(30), b"", Term(1)))[0] or row)
 
 
 def rows_of(state: State) -> list[OwnershipRow]:

@@ -75,7 +75,7 @@ def absent_owners_are_forgotten(patch: pytest.MonkeyPatch) -> None:
         columns.holders[goes], columns.states[goes], columns.since[goes] = ownership.NOBODY, 0, 0
         return columns.row(row)
 
-    patch.setattr(ownership, "without", without)
+    patch.setattr(ownership, "without", lambda rows, node, place: [without(row, node, place) for row in rows])
 
 
 def a_loss_begins_empty(patch: pytest.MonkeyPatch) -> None:
