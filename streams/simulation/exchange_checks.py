@@ -134,7 +134,7 @@ class ExchangeChecks:
     def unrest(self) -> str:
         """Whom the last exchange still waits for, what is paused; raises nothing."""
         state = self._ledger.state
-        if not b.cluster_state(state).shares_out:
+        if not _shares_out(state):
             return ""
         missed = w.unheard(state)
         if missed is not None and missed.servers:
@@ -144,7 +144,7 @@ class ExchangeChecks:
 
     def check_rest(self) -> None:
         """When all else is at rest."""
-        if b.cluster_state(self._ledger.state).shares_out:
+        if _shares_out(self._ledger.state):
             self._outcomes.check_rest()
 
     # Whom it waits for.
@@ -214,7 +214,7 @@ class ExchangeChecks:
 
     def _check_late(self, due_ns: int) -> None:
         """Whoever has answered late is missed no more: another exchange has begun, in which that counts."""
-        for life in self._unheard:
+        for life in self._unheard if _shares_out(self._ledger.state) else ():
             came_ns = self._answers.came_ns.get(life, due_ns)
             is_due = max(came_ns, self._shared_out_ns) < due_ns
             if is_due and not self._is_open and self._leads_well(due_ns):
@@ -229,7 +229,7 @@ class ExchangeChecks:
 
     def _note_paused(self, now_ns: int) -> None:
         state = self._ledger.state
-        if not b.cluster_state(state).shares_out:
+        if not _shares_out(state):
             self._paused_ns.clear()
             self._shared_out_ns = now_ns
             return
@@ -258,6 +258,11 @@ def _life(state: State, node: NodeId) -> Life:
     row = state.get(m.NodeRow, node)
     assert row is not None, "only a member is missed"
     return row.node, row.incarnation
+
+
+def _shares_out(state: State) -> bool:
+    """Whether anything is shared out: without groups no exchange could mend anything."""
+    return b.cluster_state(state).shares_out and state.count(g.GroupRow) > 0
 
 
 def _paused(state: State) -> list[tuple[str, int]]:
