@@ -91,7 +91,7 @@ def note_unheard(
             state.drop(UnheardRow, "")
         return
     since = {(each.node, each.incarnation): each.at for each in (*(before.servers if before else ()), *awaited)}
-    servers = tuple(_asked_since(state, node, since, counts_from) for node in nodes)
+    servers = tuple(_asked_since(state, node, since, place.position) for node in nodes)
     is_same = before is not None and {each.node for each in before.servers} == set(nodes)
     overdue_at = before.overdue_at if before is not None and is_same else None
     state.put("", UnheardRow(servers, counts_from, maps, place.position, overdue_at))
@@ -110,9 +110,8 @@ def note_overdue(state: State, place: Place) -> None:
     state.put("", msgspec.structs.replace(row, overdue_at=place.position))
 
 
-def _asked_since(
-    state: State, node: NodeId, since: dict[tuple[NodeId, Incarnation], Position], counts_from: Position
-) -> Asked:
+def _asked_since(state: State, node: NodeId, since: dict[tuple[NodeId, Incarnation], Position], now: Position) -> Asked:
+    """It counts as asked now if it was not before: what it is needed for has come up meanwhile."""
     row = state.get(NodeRow, node)
     assert row is not None and row.is_member, "only a member is waited for"
-    return Asked(node, row.incarnation, since.get((node, row.incarnation), counts_from))
+    return Asked(node, row.incarnation, since.get((node, row.incarnation), now))

@@ -102,6 +102,7 @@ ACLS = (
     Access("projector", ("Read",), Topic.DECISIONS),
     Access("projector", ("Read",), Topic.LEASE_HEALTH),
     Access("projector", ("Read",), Topic.DEAD),
+    Access("projector", ("Read",), Topic.MAPS),
     Access("projector", ("Write",), Topic.REQUESTS),
     Access("lease-health", ("Read",), Topic.DECISIONS),
     Access("lease-health", ("Read",), Topic.HEARTBEATS),

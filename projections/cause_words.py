@@ -49,12 +49,16 @@ _FORMS: Mapping[Kind, tuple[tuple[str, str], ...]] = {
             "the lease of {0} was over: none of its heartbeats was confirmed after position {1}",
         ),
         (
+            r"deadline exchange/(\d+)/gather/\d*",
+            "the exchange that began at position {0} had waited for those it needs for as long as it may",
+        ),
+        (
             r"deadline exchange/(\d+)/(.+)/\d+/warn/\d*",
-            "{1} had not sent its map, asked for at position {0}, and operators see that",
+            "{1} had not answered, asked at position {0}, and operators see that",
         ),
         (
             r"deadline exchange/(\d+)/(.+)/\d+/evict/\d*",
-            "{1} had not sent its map, asked for at position {0}, for the longest wait",
+            "{1} had not answered, asked at position {0}, for the longest wait",
         ),
         (r"deadline adjust/soft/(\d+)", "nobody had joined or left for the soft timeout since position {0}"),
         (

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from heapq import merge
 from itertools import islice, takewhile
 
-from topolog.events.awaited import Asked
 from topolog.events.changes import unpacked
 from topolog.events.errors import NotFound
 from topolog.events.exchange import (
@@ -123,15 +122,6 @@ def last_row(reading: Reading) -> ExchangeRow | None:
 def open_for_ms(reading: Reading, age_ms: int, row: ExchangeRow) -> int:
     """For how long an exchange has been open."""
     return _duration_ms(reading, age_ms, row.started_at, None)
-
-
-def silent(row: ExchangeRow) -> tuple[Asked, ...]:
-    """Whom an open exchange may wait for: all it has asked, until the log has named those who had not answered.
-
-    Who was asked later than that is named by nobody yet.
-    """
-    named_at = row.overdue_at
-    return tuple(each for each in row.awaited if named_at is None or each.node in row.overdue or each.at > named_at)
 
 
 def row_at(reading: Reading, position: Position) -> ExchangeRow | None:

@@ -1,13 +1,14 @@
-"""Why a lease is valid or not and when it ends; what its lease health rests on; why a node holds what it holds."""
+"""Why a lease is valid or not and when it ends; what its lease health rests on; why a node holds what it holds, and
+what it says itself."""
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
-from topolog.events.ids import Position
-from topolog.projections import causes, health, partitions, patience, pending, queries
+from topolog.events.ids import NodeId, Position
+from topolog.projections import causes, health, partitions, patience, paused, pending, queries, single_maps
 from topolog.projections.durations import ago
 from topolog.projections.explain import causes_about, with_next
-from topolog.projections.partition_resources import NodeMapDetail
+from topolog.projections.partition_resources import NodeMapDetail, SingleMapDetail
 from topolog.projections.pending_resources import Pending
 from topolog.projections.resources import Awaited, Explanation, Lease, LeaseHealth
 from topolog.projections.store import Reading
@@ -97,6 +98,42 @@ def explain_map(reading: Reading, age_ms: int, group: str, node: str) -> Explana
         f"topolog explain group {quoted}",
     ]
     return with_next(Explanation(_map_sentence(found), facts, chain), *commands)
+
+
+def explain_single_map(reading: Reading, age_ms: int, name: str) -> Explanation:
+    """What a server says that it holds, where that is not what the log says, and whether an exchange still needs it; it
+    has no past."""
+    found, missed = single_maps.single_map(reading, age_ms, name), paused.Missed(reading)
+    asked = missed.silent.get(NodeId(name))
+    facts = dict(_said(found))
+    if asked is not None:
+        facts["an exchange waits for it"] = missed.since(asked)
+        facts["it is waited for until"] = missed.ends(asked)
+    explained = Explanation(
+        f"{name}: {found.sentence}",
+        facts,
+        causes_about(reading, f"node {name}"),
+        missed.awaited([asked] if asked else ()),
+    )
+    quoted = shlex.quote(name)
+    about = ["topolog explain exchange"] if asked else []
+    return with_next(explained, *about, f"topolog get maps --node {quoted}", f"topolog explain node {quoted}")
+
+
+def _said(found: SingleMapDetail) -> Iterator[tuple[str, str]]:
+    if found.applied is not None:
+        yield "map", f"number {found.sequence} of this life, sent when it had applied position {found.applied}"
+        yield "came", f"{found.time}, {ago(found.age_ms or 0)} ago"
+    if found.exchange is not None:
+        yield "sent for", f"exchange {found.exchange}"
+    for each in found.groups:
+        said = f"it says {_counts(each.copies)}, the log {_counts(each.in_log)}"
+        differing = f"; they differ in {each.differing}" if each.differing else ""
+        yield f"group {each.group}", f"{said}{differing}"
+
+
+def _counts(states: Mapping[str, int]) -> str:
+    return ", ".join(f"{count} {state}" for state, count in states.items()) or "nothing"
 
 
 def _is_about(each: Pending, group: str, node: str) -> bool:

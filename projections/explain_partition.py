@@ -9,25 +9,22 @@ import shlex
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
-import msgspec
-
 from topolog.events.baseline import BaselineRow
-from topolog.events.drains import DrainRow
 from topolog.events.exchange import AffinitySwitched, FullPartitionMap, HandOverRow
 from topolog.events.group_definition import Affinity
 from topolog.events.groups import GroupRow
-from topolog.events.membership import NodeLeft, NodeRow
-from topolog.projections import causes, exchanges, explain_exchange, partition_history, patience
+from topolog.events.membership import NodeLeft
+from topolog.projections import causes, exchanges, explain_exchange, partition_history, patience, paused
 from topolog.projections.explain import last_causes, with_next
 from topolog.projections.layout import Decided
 from topolog.projections.moments import iso
 from topolog.projections.partition_history import Step
 from topolog.projections.partition_resources import Partition
 from topolog.projections.partitions import Names, partition
+from topolog.projections.paused import candidates_of, choice
 from topolog.projections.resources import Awaited, Explanation
 from topolog.projections.store import Reading
-from topolog.streams.rules import placement
-from topolog.streams.rules.affinity import NOBODY, Candidate, Placement, ideal
+from topolog.streams.rules.affinity import Placement
 
 _STEPS_MAX = 50
 """Changes of the partition that are looked through for who acted before, the newest ones."""
@@ -43,25 +40,41 @@ def explain_partition(reading: Reading, group: str, number: int) -> Explanation:
     about = reading.row(GroupRow, group)
     assert about is not None, "a partition has a group"
     steps = list(islice(partition_history.steps(reading, group, number), _STEPS_MAX))
-    hand_over, unfit = _hand_over(reading, here), _unfit(reading, about)
+    hand_over, unfit, waits = _hand_over(reading, here), _unfit(reading, about), _Paused(reading, here)
     facts = {
         **dict(_why_here(reading, about, here)),
         **dict(_why_now(reading, here, steps)),
-        **dict(_waits(reading, here, hand_over, unfit)),
+        **dict(_waits(reading, here, hand_over, unfit, waits)),
     }
     decisions = [_decision_of(reading, step, group) for step in steps[:_CAUSES_MAX]]
     made = [causes.shown(each) for each in causes.chain(reading, here.token)]
     found = Explanation(
-        _sentence(here, hand_over, unfit),
+        _sentence(here, hand_over, unfit, waits.wait),
         facts,
         causes.merged(last_causes(decisions), made),
-        _awaited(reading, here, hand_over),
+        waits.awaited() if here.state == "PAUSED" else _awaited(reading, here, hand_over),
     )
     name = shlex.quote(here.name)
     return with_next(found, f"topolog explain decision {here.token}", f"topolog history partition {name}")
 
 
-def _sentence(here: Partition, hand_over: HandOverRow | None, unfit: str) -> str:
+class _Paused:
+    """Whom a partition waits for that is PAUSED."""
+
+    def __init__(self, reading: Reading, here: Partition) -> None:
+        self.missed = paused.Missed(reading)
+        self.wait = self.missed.wait_of(here) if here.state == "PAUSED" else paused.Wait()
+
+    def awaited(self) -> tuple[Awaited, ...]:
+        return self.missed.awaited(self.wait.servers)
+
+    def facts(self) -> Iterator[tuple[str, str]]:
+        for asked in self.wait.servers:
+            yield f"waits for {asked.node}", f"{self.wait.what}; {self.missed.since(asked)}"
+            yield f"{asked.node} is waited for until", self.missed.ends(asked)
+
+
+def _sentence(here: Partition, hand_over: HandOverRow | None, unfit: str, wait: paused.Wait) -> str:
     loading = [copy.node for copy in here.copies if copy.wanted and copy.state != "OWNING"]
     surplus = [copy.node for copy in here.copies if not copy.wanted]
     backups = f" with {_and(here.backups)} as backup{'s' if len(here.backups) > 1 else ''}" if here.backups else ""
@@ -72,12 +85,14 @@ def _sentence(here: Partition, hand_over: HandOverRow | None, unfit: str) -> str
             return f"Partition {here.name} is lost since position {here.token}: no owner of it is present; {end}."
         case "PAUSED" if not here.copies:
             why = f"is on no server, and is neither read nor written: {unfit}"
-            new = "has never been shared out: the exchange of its group has not ended yet"
+            begins = f"it begins on {_or(wait.nodes)} as soon as that is heard"
+            new = f"has never been shared out: {begins if wait.nodes else 'an exchange has yet to do that'}"
             return f"Partition {here.name} {why if unfit else new}."
         case "PAUSED":
+            until = f"{_or(wait.nodes)} is heard" if wait.nodes else "an exchange has decided who acts"
             return (
-                f"Nobody acts for partition {here.name} since position {here.token}; it is neither read nor written "
-                f"until the exchange ends. Whole copies that are present: {_and(_owners(here)) or 'none'}."
+                f"Partition {here.name} is paused: nobody acts for it since position {here.token}, and it is neither "
+                f"read nor written until {until}."
             )
         case "MOVING":
             return f"{acting}; {_and(loading)} {'loads' if len(loading) == 1 else 'load'}."
@@ -94,11 +109,11 @@ def _sentence(here: Partition, hand_over: HandOverRow | None, unfit: str) -> str
 def _why_here(reading: Reading, group: GroupRow, here: Partition) -> Iterator[tuple[str, str]]:
     is_lost = here.state == "LOST"
     yield "affinity wants", ", ".join(here.wanted) or ("nobody while it is lost" if is_lost else "nobody yet")
-    candidates, present = _candidates(reading, group)
-    chosen = _choice(candidates, Placement.of(group.definition), here.partition)
+    candidates, present = candidates_of(reading, group)
+    chosen = choice(candidates, Placement.of(group.definition), here.partition)
     now = [node for node in chosen if node in present]
     fitting = [each for each in candidates if group.affinity.admits(each.attributes)]
-    ranked = _choice(fitting, Placement(partitions=group.partitions, backups=max(0, len(fitting) - 1)), here.partition)
+    ranked = choice(fitting, Placement(partitions=group.partitions, backups=max(0, len(fitting) - 1)), here.partition)
     if fitting:
         shown = ranked[: len(chosen) + _RANKS_MORE]
         more = f" and {len(ranked) - len(shown)} more" if len(ranked) > len(shown) else ""
@@ -117,13 +132,6 @@ def _why_here(reading: Reading, group: GroupRow, here: Partition) -> Iterator[tu
         yield "copies", f"{len(here.wanted)} of {group.backups + 1} that the group asks for: there are too few servers"
 
 
-def _candidates(reading: Reading, group: GroupRow) -> tuple[list[Candidate], frozenset[str]]:
-    """Whom the affinity chooses from, and which of them are here and may get copies."""
-    state = reading.state(NodeRow, BaselineRow, DrainRow)
-    ready = placement.may_hold(state)
-    return placement.candidates(state, group, ready), frozenset(row.node for row in ready)
-
-
 def _kind_of(reading: Reading, group: GroupRow, count: int) -> str:
     if group.persistent and reading.row(BaselineRow, "") is not None:
         return f"member{'' if count == 1 else 's'} of the baseline"
@@ -132,7 +140,7 @@ def _kind_of(reading: Reading, group: GroupRow, count: int) -> str:
 
 def _unfit(reading: Reading, group: GroupRow) -> str:
     """Why no server may hold copies of the group's partitions, by the attribute that is missing; "" if one may."""
-    servers, _ = _candidates(reading, group)
+    servers, _ = candidates_of(reading, group)
     if any(group.affinity.admits(row.attributes) for row in servers):
         return ""
     if not servers:
@@ -156,15 +164,6 @@ def _rule(affinity: Affinity, copies: int, verb: str) -> str:
     if affinity.backup_filter:
         return f"the first {copies} of different {affinity.backup_filter} {are} wanted"
     return f"the first {copies} {are} wanted"
-
-
-def _choice(candidates: Sequence[Candidate], placement: Placement, number: int) -> list[str]:
-    """Whom the affinity wants of these for one partition: with fewer partitions it is the beginning of the whole."""
-    if not candidates:
-        return []
-    upto = msgspec.structs.replace(placement, partitions=number + 1)
-    indexes = ideal(candidates, upto)[number].tolist()
-    return [candidates[index].node for index in indexes if index != NOBODY]
 
 
 def _why_now(reading: Reading, here: Partition, steps: Sequence[Step]) -> Iterator[tuple[str, str]]:
@@ -210,21 +209,22 @@ def _before(reading: Reading, here: Partition, steps: Sequence[Step]) -> str:
     return ""
 
 
-def _waits(reading: Reading, here: Partition, hand_over: HandOverRow | None, unfit: str) -> Iterator[tuple[str, str]]:
-    row = exchanges.open_row(reading)
+def _waits(
+    reading: Reading, here: Partition, hand_over: HandOverRow | None, unfit: str, waits: _Paused
+) -> Iterator[tuple[str, str]]:
     if here.state == "LOST":
         yield "the loss ends", _end_of_loss(here)
     elif here.state == "PAUSED":
         if unfit and not here.copies:
             alter = f"`topolog alter group {here.group} --node-filter ATTRIBUTE=VALUE`"
             yield "waits for", f"a server that fits, or {alter} (`topolog get nodes -o wide` shows attributes)"
-        elif row is not None:
+        elif waits.wait.servers:
+            yield from waits.facts()
+        elif (row := waits.missed.exchange) is not None:
             yield "waits for", f"exchange {row.version}: `topolog explain exchange {row.version}`"
         else:
-            last = exchanges.last_row(reading)
-            unheard = ", ".join(last.unheard) if last else ""
-            without = f"the map of {unheard}, without which exchange {last.version} was completed" if last else ""
-            yield "waits for", without if unheard else "the next exchange, which has not begun yet"
+            yield "waits for", "the next exchange, which has not begun yet"
+        yield "goes on meanwhile", paused.goes_on(reading, here.group)
     elif hand_over is not None:
         yield (
             "hand-over",
@@ -248,11 +248,8 @@ def _end_of_loss(here: Partition) -> str:
 
 
 def _awaited(reading: Reading, here: Partition, hand_over: HandOverRow | None) -> tuple[Awaited, ...]:
-    row = exchanges.open_row(reading)
     if here.state == "LOST":
         return tuple(Awaited(node, here.token, None) for node in here.awaits)
-    if here.state == "PAUSED" and row is not None:
-        return explain_exchange.awaited(row)
     if hand_over is not None:
         return (patience.for_hand_over(reading, hand_over)[0],)
     return tuple(Awaited(copy.node, copy.since, None) for copy in here.copies if copy.wanted and copy.state == "MOVING")
@@ -269,10 +266,6 @@ def _hand_over(reading: Reading, here: Partition) -> HandOverRow | None:
 
 def _decision_of(reading: Reading, step: Step, group: str) -> Decided:
     return partition_history.did_it(reading, step, group)[0]
-
-
-def _owners(here: Partition) -> list[str]:
-    return [copy.node for copy in here.copies if copy.state == "OWNING" and copy.is_member]
 
 
 def _and(names: Sequence[str]) -> str:

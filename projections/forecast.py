@@ -83,14 +83,15 @@ class _Future:
             for _, row in reading.rows(NodeRow)
             if row.kind is NodeKind.SERVER and row.is_member and row.node != leaver.node
         ]
-        self.present = {
-            number: Present(row.joined_at, has_whole_copy=True)
-            for row in self.servers
-            if (number := self.who.number_of(row.node)) is not None
-        }
         self._state = reading.state(NodeRow, BaselineRow, DrainRow)
         self._ready = [row for row in placement.may_hold(self._state) if row.node != leaver.node]
         self._new = {row.node: -1 - at for at, row in enumerate(self._ready)}
+        numbers = ((self.who.number_of(row.node), row) for row in self.servers)
+        self.present = {
+            self._new[row.node] if number is None else number: Present(row.joined_at, has_whole_copy=True)
+            for number, row in numbers
+            if number is not None or row.node in self._new
+        }
         self._candidates: dict[str, list[Candidate]] = {}
         self._ideals: dict[tuple[Placement, bool], Indexes] = {}
 

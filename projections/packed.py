@@ -27,7 +27,7 @@ class Condition(Enum):
     RENTING = "a copy that is no longer needed is still there"
     SWITCHING = "all wanted copies are whole; the primary is about to be handed over to the wanted one"
     MOVING = "a wanted copy loads"
-    PAUSED = "nobody acts until the exchange ends: it is neither read nor written"
+    PAUSED = "nobody acts, and no owner is lost: it is neither read nor written until whom it awaits is heard"
     LOST = "no owner is left"
 
 
@@ -104,6 +104,17 @@ def states_on(row: OwnershipRow, node: NodeNumber) -> Iterator[tuple[int, Partit
     at, place = np.nonzero(columns.holders == node)
     for partition, code in zip(at.tolist(), columns.states[at, place].tolist(), strict=True):
         yield row.first + partition, STATES[code & ~WANTED]
+
+
+def copies_on(rows: Sequence[OwnershipRow], node: NodeNumber, after: int) -> tuple[bytes, bytes]:
+    """Of a group, all of whose rows these are, by partition: the code of the node's copy, 0 where it has none, and 1
+    where the log has listed that copy behind the position `after`."""
+    columns = Columns.over(rows)
+    at, place = np.nonzero(columns.holders == node)
+    codes, later = np.zeros(len(columns.acting), np.uint8), np.zeros(len(columns.acting), np.uint8)
+    codes[at] = columns.states[at, place] & ~np.uint8(WANTED)
+    later[at] = columns.since[at, place].astype(np.int64) > after
+    return codes.tobytes(), later.tobytes()
 
 
 def add_to(tallies: dict[NodeNumber, Tally], row: OwnershipRow) -> None:

@@ -20,8 +20,9 @@ class PartitionCopy(msgspec.Struct, frozen=True, gc=False):
 class Partition(msgspec.Struct, frozen=True, gc=False):
     """One partition of a group. `state` is the most urgent thing that can be said of it as a whole:
 
-    LOST (no owner is left), PAUSED (nobody acts until the exchange ends), MOVING (a wanted copy loads), SWITCHING (the
-    primary is about to be handed over), RENTING (a copy that is no longer needed is still there), OWNING (all is well).
+    LOST (no owner is left), PAUSED (nobody acts until whom it awaits is heard, which `explain` names), MOVING (a wanted
+    copy loads), SWITCHING (the primary is about to be handed over), RENTING (a copy that is no longer needed is still
+    there), OWNING (all is well).
     `primary` acts, `backups` are the other whole copies, `wanted` is the affinity's choice, its primary first. `token`:
     the position that made the primary act, or ended that; `since`: the newest position that put a copy into its state
     or changed who acts. `awaits`: the absent owners of a lost partition, whose return ends the loss.
@@ -62,6 +63,51 @@ class NodeMapDetail(NodeMap, frozen=True):
     primary_of: str
 
 
+class SingleMap(msgspec.Struct, frozen=True):
+    """What a server says itself that it holds, in the newest whole map that it has sent, beside what the log says.
+
+    `state`: AGREE, DIFFER, NONE (no map of this life of it is kept), AHEAD (it has applied more than is known here),
+    REFUSED (a coordinator does not count it); `sentence` says why. `sequence` numbers the maps of an incarnation,
+    `exchange` is the one it was sent for, if one was open, `applied` the position that the server had applied.
+    `copies` and `in_log` count copies by state, as the server and as the log has them. `differences`: partitions of
+    which the two say different things; but for `finished`, which it has loaded or cleared and the log does not show
+    yet, and `outdated`, which the log has changed behind `applied`.
+    """
+
+    node: str
+    state: str
+    sentence: str
+    incarnation: int
+    sequence: int | None = None
+    exchange: str | None = None
+    applied: int | None = None
+    time: str | None = None
+    age_ms: int | None = None
+    copies: Mapping[str, int] = {}
+    in_log: Mapping[str, int] = {}
+    differences: int = 0
+    finished: int = 0
+    outdated: int = 0
+
+
+class SingleMapOfGroup(msgspec.Struct, frozen=True):
+    """The same of one group; `differing` are the partitions that `differences` counts, as ranges: `0-3, 7`."""
+
+    group: str
+    copies: Mapping[str, int]
+    in_log: Mapping[str, int]
+    differences: int
+    finished: int
+    outdated: int
+    differing: str
+
+
+class SingleMapDetail(SingleMap, frozen=True):
+    """`groups`: those of which the map or the log lists copies of this server."""
+
+    groups: tuple[SingleMapOfGroup, ...] = ()
+
+
 class ExchangeTrigger(msgspec.Struct, frozen=True):
     """One event that an exchange is about; `subject` is the node or the group, `version` the view that it made."""
 
@@ -81,11 +127,10 @@ class Exchange(msgspec.Struct, frozen=True):
     """An exchange, named by the first view it is about; `result` is the last one, after what it has taken in.
 
     `types`: JOIN, LEAVE, GROUP_CREATED, GROUP_ALTERED, LOSS_RESET, REQUESTED, BASELINE_CHANGED, DRAIN, or SWITCH for a
-    hand-over of primaries, which asks nobody. `awaited`: servers that are asked while it is OPEN (the log shows who is
-    asked, not who has answered by now); `waited`: who has answered, the slowest last. `duration_ms` of an open one is
-    that until now.
-    `overdue_at`: where the log said that it had waited for too long, `overdue`: for whom, all others had answered by
-    then; `unheard`: servers it was completed without.
+    hand-over of primaries, which asks nobody. `awaited`: servers that are asked while it is OPEN, only those that it
+    needs (the log shows who is asked, not who has answered by now: `single-maps` do); `waited`: who has answered, the
+    slowest last. `duration_ms` of an open one is that until now. `unheard`: servers it was completed without though it
+    needed them; `overdue_at`: where the log said that some of those had been silent for long, `overdue`: whom.
     """
 
     version: str

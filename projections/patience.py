@@ -103,7 +103,7 @@ def for_exchange(reading: Reading) -> Wait:
     row = exchanges.open_row(reading)
     if row is None:
         return Wait((), {"waits for": "its exchange, which has not begun yet"})
-    asked = tuple(Awaited(each.node, each.at, None) for each in exchanges.silent(row))
+    asked = tuple(Awaited(each.node, each.at, None) for each in row.awaited)
     return Wait(asked, {"waits for": f"exchange {row.version}: `topolog explain exchange {row.version}`"})
 
 

@@ -10,30 +10,29 @@ from itertools import islice
 
 import msgspec
 
-from topolog.events.awaited import Asked
+from topolog.events.awaited import UnheardRow
 from topolog.events.exchange import ExchangeRow, HandOverRow, QueueRow
 from topolog.events.groups import GroupRow
 from topolog.events.ids import Position
-from topolog.projections import baselines, exchanges, explain_exchange, partitions, patience
+from topolog.projections import baselines, exchanges, explain_exchange, partitions, patience, paused
 from topolog.projections.packed import Condition
 from topolog.projections.partition_resources import Partition
 from topolog.projections.pending_resources import Pending, PendingHolder
 from topolog.projections.pending_view import PendingView, What
 from topolog.projections.sentences import listed
-from topolog.streams.rules.exchange import Patience
 
 _SAMPLE = 100
 """Partitions that are looked at one by one, of those that are alike: since when, and whom they await."""
 
-_PATIENCE = Patience()
-"""How long a coordinator waits for a map; no setting changes it."""
-
 
 def of_exchanges(view: PendingView) -> Iterator[Pending]:
     """The exchange that is open, those that are to come, hand-overs under way."""
-    row = exchanges.open_row(view.reading)
+    missed = paused.Missed(view.reading)
+    row = missed.exchange
     if row is not None:
-        yield _exchange(view, row)
+        yield _exchange(view, row, missed)
+    elif missed.row is not None and missed.row.servers:
+        yield _unheard(view, missed, missed.row)
     queue = view.reading.row(QueueRow, "")
     if queue is not None:
         first, about = queue.triggers[0], explain_exchange.triggers(queue.triggers)
@@ -47,37 +46,48 @@ def of_exchanges(view: PendingView) -> Iterator[Pending]:
         yield _hand_over(view, hand_over)
 
 
-def _exchange(view: PendingView, row: ExchangeRow) -> Pending:
-    version, silent = str(row.version), exchanges.silent(row)
-    about = explain_exchange.triggers(row.triggers)
-    commands = [f"topolog explain exchange {version}"]
-    asked = tuple(_answering(view, each) for each in silent)
-    late = [each.node for each in asked if each.node in row.overdue] or [each.node for each in asked if _is_bad(each)]
-    commands += [f"topolog explain node {shlex.quote(node)}" for node in late[:1]]
-    commands.append(f"topolog wait exchange/{version} --for=Completed")
-    is_late, names = bool(row.overdue), listed([each.node for each in asked]) or "nobody"
-    said = f"Exchange {version} ({about}) {'is overdue: it ' if is_late else ''}waits for the maps of {names}."
+def _exchange(view: PendingView, row: ExchangeRow, missed: paused.Missed) -> Pending:
+    version, about = str(row.version), explain_exchange.triggers(row.triggers)
+    gather = patience.span_since(view.reading, row.started_at, paused.PATIENCE.gather_ms)
+    asked = tuple(view.holder(each.node, each.at, gather.left_ms) for each in missed.silent.values())
+    said = f"Exchange {version} ({about}) waits for {listed([each.node for each in asked]) or 'nobody any more'}."
+    commands = _commands(version, asked, f"topolog wait exchange/{version} --for=Completed")
     what = What("EXCHANGE", version, f"exchange {version}", commands)
-    if baselines.state_row(view.reading).cold_at is not None:
+    state = baselines.state_row(view.reading)
+    if state.cold_at is not None:
         ends = "without end, because the cluster is cold: not before enough of the baseline are back"
-        cold = view.item(what, said, row.started_at, asked, None, ends)
-        return msgspec.structs.replace(cold, is_overdue=is_late)
-    left_ms = max((each.at_most_ms or 0 for each in asked), default=0)
+        return view.item(what, said, row.started_at, asked, None, ends)
+    if not state.shares_out:
+        ends = f"without end, because the cluster is {state.allowed.value}: not before it is activated"
+        return view.item(what, said, row.started_at, asked, None, ends)
     ends = "" if asked else "as soon as the coordinator sees that all have answered"
-    item = view.item(what, said, row.started_at, asked, left_ms, ends)
-    return msgspec.structs.replace(item, is_overdue=is_late)
+    return view.item(what, said, row.started_at, asked, gather.left_ms, ends)
 
 
-def _is_bad(holder: PendingHolder) -> bool:
-    return holder.lease in ("OVERDUE", "NONE", "SILENT")
+def _unheard(view: PendingView, missed: paused.Missed, row: UnheardRow) -> Pending:
+    """Servers that the last exchange was completed without, and that are still needed."""
+    newest = exchanges.last_row(view.reading)
+    assert newest is not None, "an exchange has done without them"
+    version, names = str(newest.version), listed([each.node for each in row.servers])
+    about = explain_exchange.triggers(newest.triggers)
+    asked = tuple(view.holder(each.node, each.at, missed.at_most_ms(each)) for each in row.servers)
+    is_one = len(asked) == 1
+    said = f"Exchange {version} ({about}) was completed without {names}, {'which is' if is_one else 'who are'} needed"
+    said += " and overdue." if row.overdue_at is not None else "."
+    commands = _commands(version, asked, f"{_LIST} --state PAUSED")
+    what = What("EXCHANGE", version, f"exchange {version}", commands)
+    since = Position(min(each.at for each in row.servers))
+    endless = [each.node for each in asked if each.at_most_ms is None]
+    ends = f"without end, because {listed(endless)} may have last copies: until it is heard or removed"
+    left_ms = None if endless else max(each.at_most_ms or 0 for each in asked)
+    item = view.item(what, said, since, asked, left_ms, ends if endless else "")
+    return msgspec.structs.replace(item, is_overdue=row.overdue_at is not None)
 
 
-def _answering(view: PendingView, asked: Asked) -> PendingHolder:
-    """A server whose map is awaited: it answers, or is stopped after the longest wait and out when its lease is over;
-    one that may not be stopped, for the last copies it has, is not waited for any longer either."""
-    evict = patience.span_since(view.reading, asked.at, _PATIENCE.evict_ms)
-    lease_ms = view.cluster.proceed_ms
-    return view.holder(asked.node, asked.at, evict.left_ms + lease_ms)
+def _commands(version: str, asked: Sequence[PendingHolder], last: str) -> list[str]:
+    late = [each.node for each in asked if each.lease in ("OVERDUE", "NONE", "SILENT") or each.at_most_ms is None]
+    nodes = [f"topolog explain node {shlex.quote(node)}" for node in late[:1]]
+    return [f"topolog explain exchange {version}", *nodes, last]
 
 
 def _hand_over(view: PendingView, row: HandOverRow) -> Pending:
@@ -96,14 +106,15 @@ def _hand_over(view: PendingView, row: HandOverRow) -> Pending:
 
 
 def of_partitions(view: PendingView) -> Iterator[Pending]:
-    """By group: what is lost, what nobody acts for though no exchange is open, what loads."""
-    is_open = exchanges.open_row(view.reading) is not None or view.reading.row(QueueRow, "") is not None
+    """By group: what is lost, what nobody acts for and no exchange is about to decide, what loads."""
+    missed = paused.Missed(view.reading)
+    is_next = missed.exchange is not None or view.reading.row(QueueRow, "") is not None
     for _, group in view.reading.rows(GroupRow):
         totals = partitions.condition_totals(view.reading, group.name)
         if lost := totals.get(Condition.LOST):
             yield _lost(view, group.name, lost)
-        if (paused := totals.get(Condition.PAUSED)) and not is_open:
-            yield _paused(view, group.name, paused)
+        if (count := totals.get(Condition.PAUSED)) and not (is_next and missed.row is None):
+            yield _paused(view, group.name, count, missed)
         if loading := totals.get(Condition.MOVING):
             yield _loading(view, group.name, loading)
 
@@ -135,17 +146,22 @@ def _lost(view: PendingView, group: str, count: int) -> Pending:
 _LIST = "topolog get partitions"
 
 
-def _paused(view: PendingView, group: str, count: int) -> Pending:
-    """Nobody acts, and no exchange is going to change that soon."""
-    found, last = _sample(view, group, Condition.PAUSED), exchanges.last_row(view.reading)
-    unheard = last.unheard if last else ()
+def _paused(view: PendingView, group: str, count: int, missed: paused.Missed) -> Pending:
+    """Nobody acts, and no exchange is going to change that before somebody is heard."""
+    found = _sample(view, group, Condition.PAUSED)
+    servers = {asked.node: asked for each in found for asked in missed.wait_of(each).servers}
+    asked = tuple(view.holder(each.node, each.at, missed.at_most_ms(each)) for each in servers.values())
     said = f"{_count(count)} of group {group} {_are(count)} neither read nor written: nobody acts for {_them(count)}."
-    why = f"until the map of {listed(unheard)} comes" if unheard else "until a server that fits is there"
-    commands = (f"topolog explain partition {shlex.quote(found[0].name)}", "topolog get nodes -o wide")
-    since = _since(found)
-    asked = view.holders(unheard, since, None)
-    about = f"partition {found[0].name}"
-    return view.item(What("PAUSED", group, about, commands), said, since, asked, None, f"without end, {why}")
+    why = f"until {listed(list(servers))} is heard or removed" if servers else "until a server that fits is there"
+    commands = (
+        f"topolog explain partition {shlex.quote(found[0].name)}",
+        f"{_LIST} --state PAUSED --group {shlex.quote(group)}",
+        "topolog get nodes -o wide",
+    )
+    what = What("PAUSED", group, f"partition {found[0].name}", commands)
+    is_endless = not asked or any(each.at_most_ms is None for each in asked)
+    left_ms = None if is_endless else max(each.at_most_ms or 0 for each in asked)
+    return view.item(what, said, _since(found), asked, left_ms, f"without end, {why}" if is_endless else "")
 
 
 def _loading(view: PendingView, group: str, count: int) -> Pending:

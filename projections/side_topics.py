@@ -7,9 +7,18 @@ import msgspec
 from topolog.events.failpoints import reach
 from topolog.events.log import Entry
 from topolog.events.topics import PLANS, Topic
-from topolog.projections import findings
-from topolog.projections.sides import FindingsRow, LetterRow, SideWrite, WatchRow, expiry, side_write
-from topolog.projections.store import Store
+from topolog.projections import findings, newest_maps
+from topolog.projections.sides import (
+    FindingsRow,
+    LetterRow,
+    MapPartRow,
+    MapRow,
+    SideWrite,
+    WatchRow,
+    expiry,
+    side_write,
+)
+from topolog.projections.store import Reading, Store
 
 _EXPIRY_EVERY_S = 3_600.0
 """How often what topics have dropped is dropped here."""
@@ -34,7 +43,7 @@ class SideTopics:
         """Keep what these records of side topics say, and now and then drop what their topics have dropped."""
         if entries:
             reach("projector.sides-read")
-            write = _with_findings(side_write(entries), entries, store)
+            write = _with_maps(_with_findings(side_write(entries), entries, store), entries, store)
             heard = {row.heard.partition: self._now_s() for row in write.rows.values() if isinstance(row, WatchRow)}
             self._heard_at_s = {**self._heard_at_s, **heard}  # another one: others read it meanwhile
             store.write_sides(write)
@@ -49,7 +58,8 @@ class SideTopics:
             pages = findings.expiry(
                 (row for _, row in reading.sides(FindingsRow)), self._wall_ms() - _kept_ms(Topic.TREES)
             )
-        for gone in (letters, pages):
+            maps = newest_maps.expiry(_maps(reading), self._wall_ms() - _kept_ms(Topic.MAPS))
+        for gone in (letters, pages, maps):
             store.write_sides(gone)
 
 
@@ -60,6 +70,20 @@ def _with_findings(write: SideWrite, entries: Sequence[Entry], store: Store) -> 
     with store.reading() as reading:
         rows = findings.findings_write((row for _, row in reading.sides(FindingsRow)), entries)
     return msgspec.structs.replace(write, rows={**write.rows, **rows})
+
+
+def _with_maps(write: SideWrite, entries: Sequence[Entry], store: Store) -> SideWrite:
+    """The same of single maps."""
+    if all(entry.topic is not Topic.MAPS for entry in entries):
+        return write
+    with store.reading() as reading:
+        rows = newest_maps.maps_write(_maps(reading), entries)
+    return msgspec.structs.replace(write, rows={**write.rows, **rows})
+
+
+def _maps(reading: Reading) -> newest_maps.Held:
+    heads = {row.node: row for _, row in reading.sides(MapRow)}
+    return newest_maps.Held(heads, [row for _, row in reading.sides(MapPartRow)])
 
 
 def _kept_ms(topic: Topic) -> int:

@@ -7,6 +7,7 @@ cannot be read is passed over: nobody's answer about the cluster must depend on 
     lease-health    HealthRow per node, WatchRow per partition of heartbeats
     dead            LetterRow and LetterBodyRow per dead letter, as long as the topic keeps it
     trees           FindingsRow and FindingsBodyRow per page of rows that differ (`findings.py` says which are kept)
+    maps            MapRow and MapBodyRow per node, MapPartRow per part of a map that is not whole (`newest_maps.py`)
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,9 +17,11 @@ import msgspec
 
 from topolog.events.codec import CODEC
 from topolog.events.health import HealthHeard, LeaseHealth
-from topolog.events.ids import Offset
+from topolog.events.ids import Incarnation, NodeId, Offset, Position
 from topolog.events.log import Entry, Partition
+from topolog.events.membership import Applied
 from topolog.events.repair_plan import Difference
+from topolog.events.single_maps import Copies, SinglePartitionMap
 from topolog.events.topics import PARTITIONS, Topic
 
 ERRORS = "__dlq.errors."
@@ -113,8 +116,51 @@ class FindingsBodyRow(SideRow, frozen=True):
     differences: tuple[Difference, ...]
 
 
-SIDE_ROWS: tuple[type[SideRow], ...] = (HealthRow, WatchRow, LetterRow, LetterBodyRow, FindingsRow, FindingsBodyRow)
-SIDE_TOPICS = (Topic.LEASE_HEALTH, Topic.DEAD, Topic.TREES)
+class MapRow(SideRow, frozen=True):
+    """What a single map says of itself, under its node's id. `exchange` is the position of the one it was sent for."""
+
+    KIND: ClassVar[str] = "single-map"
+    TOPIC: ClassVar[Topic] = Topic.MAPS
+
+    node: NodeId
+    incarnation: Incarnation
+    exchange: Position | None
+    update_sequence: int
+    applied: Applied
+    appended_ms: int
+
+
+class MapBodyRow(SideRow, frozen=True):
+    """What it says of the node's copies, by group, packed."""
+
+    KIND: ClassVar[str] = "single-map-body"
+    TOPIC: ClassVar[Topic] = Topic.MAPS
+
+    groups: Mapping[str, Copies]
+
+
+class MapPartRow(SideRow, frozen=True):
+    """A part of a map of which others are still to come, under the part's number and its node's id."""
+
+    KIND: ClassVar[str] = "single-map-part"
+    TOPIC: ClassVar[Topic] = Topic.MAPS
+
+    part: SinglePartitionMap
+    appended_ms: int
+
+
+SIDE_ROWS: tuple[type[SideRow], ...] = (
+    HealthRow,
+    WatchRow,
+    LetterRow,
+    LetterBodyRow,
+    FindingsRow,
+    FindingsBodyRow,
+    MapRow,
+    MapBodyRow,
+    MapPartRow,
+)
+SIDE_TOPICS = (Topic.LEASE_HEALTH, Topic.DEAD, Topic.TREES, Topic.MAPS)
 SIDE_PARTITIONS: tuple[Partition, ...] = tuple(
     (topic, number) for topic in SIDE_TOPICS for number in range(PARTITIONS[topic])
 )
@@ -128,7 +174,8 @@ class SideWrite(msgspec.Struct, frozen=True):
 
 
 def side_write(entries: Sequence[Entry]) -> SideWrite:
-    """What these entries leave by themselves, which of `trees` is nothing; of several about one key the last counts."""
+    """What these entries leave by themselves, which of `trees` and `maps` is nothing; of several about one key the last
+    counts."""
     rows: dict[tuple[str, str], SideRow | None] = {}
     nexts: dict[Partition, Offset] = {}
     for entry in entries:

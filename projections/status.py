@@ -155,7 +155,7 @@ def _said(reading: Reading, decided: Decided) -> str:
         case PartitionsLost():
             return f"{counted(len(event.partitions), 'partition')} of group {event.group} lost."
         case ExchangeOverdue():
-            return f"An exchange was overdue: it waited for {listed(event.awaited)}."
+            return f"{listed(event.awaited)} had not answered for long; the last exchange was completed without."
         case ClusterCold():
             return "The cluster went cold."
         case RequestRefused() if event.code in REFUSED_KINSHIPS:

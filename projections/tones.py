@@ -7,7 +7,7 @@ TONES: Mapping[str, str] = {
     **dict.fromkeys(("SUCCEEDED", "CURRENT", "SHOWN", "DONE", "AGREE", "REPAIRED", "USING", "EQUAL", "ACTIVE"), "ok"),
     **dict.fromkeys(("STOPPING", "MOVING", "SWITCHING", "RENTING", "OPEN", "PENDING", "QUEUED", "RUNNING"), "busy"),
     **dict.fromkeys(("PREPARED", "WARNING", "REMOVING", "AWAY", "OUTSIDER", "DRAINING", "DRAINED", "NONE"), "busy"),
-    **dict.fromkeys(("PARTIAL", "INCONCLUSIVE", "UNKNOWN", "PRE_CREATE", "PRE_ALTER"), "busy"),
+    **dict.fromkeys(("PARTIAL", "INCONCLUSIVE", "UNKNOWN", "AHEAD", "PRE_CREATE", "PRE_ALTER"), "busy"),
     **dict.fromkeys(("PRE_RENAME", "PRE_DELETE"), "busy"),
     **dict.fromkeys(("OVERDUE", "FENCED", "SILENT", "LOST", "PAUSED", "REFUSED", "REJECTED", "FAILED"), "bad"),
     **dict.fromkeys(("DIFFER", "ROLLED_BACK", "EXPIRED", "ABORTED"), "bad"),

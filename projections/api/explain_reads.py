@@ -19,6 +19,7 @@ from topolog.projections import (
     letters,
     pending,
     pending_resources,
+    single_maps,
 )
 from topolog.projections.api import contract
 from topolog.projections.api.parameters import Read
@@ -105,6 +106,13 @@ _add(
     "maps/{group}/{node}",
     explain_lease.explain_map,
     "What a node holds of a group and why: what loads, what is to be handed over.",
+)
+_add(
+    "exchanges",
+    "single-maps/{name}",
+    explain_lease.explain_single_map,
+    "What a server says that it holds, where the log differs, and whether an exchange needs it. It has no past.",
+    no_past=single_maps.NO_PAST,
 )
 _add(
     "baselines",

@@ -127,6 +127,11 @@ class LeaseHealth(Filters):
     ] = None
 
 
+class SingleMaps(Filters):
+    node: Annotated[str | None, Field(description="Only this server's.")] = None
+    state: Annotated[Literal["AGREE", "DIFFER", "NONE", "AHEAD", "REFUSED"] | None, Field(description=_ONLY)] = None
+
+
 class Pending(Filters):
     kind: Annotated[PendingKind | None, Field(description=_ONLY)] = None
     node: Annotated[

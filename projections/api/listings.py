@@ -33,6 +33,7 @@ from topolog.projections import (
     replicas,
     resources,
     sessions,
+    single_maps,
     topic_resources,
     topics,
     trees,
@@ -171,6 +172,19 @@ MAPS = Listing(
     filters=filters.Maps,
     is_long=True,
     is_lasting=True,
+)
+SINGLE_MAPS = Listing(
+    name="single-maps",
+    tag="exchanges",
+    says="What each server says itself that it holds, beside what the log says, in the order in which they joined. It "
+    "has no past.",
+    item=partition_resources.SingleMap,
+    find=lambda r, asked: single_maps.single_maps(r, asked.age_ms, asked.after),
+    key=lambda each: each.node,
+    filters=filters.SingleMaps,
+    no_past=single_maps.NO_PAST,
+    shows_present=True,
+    is_long=True,
 )
 EXCHANGES = Listing(
     name="exchanges",
@@ -370,6 +384,7 @@ LISTINGS: Mapping[str, Listing[Any]] = {
         GROUPS,
         PARTITIONS,
         MAPS,
+        SINGLE_MAPS,
         EXCHANGES,
         BASELINES,
         VIEWS,

@@ -16,7 +16,7 @@ from topolog.events.errors import TopologError
 from topolog.events.families import Families, Metric
 from topolog.events.membership import NodeRow
 from topolog.events.metadata import ProposalRow
-from topolog.projections import change_rows, changes, exchanges, partitions, queries, sessions, verified_tables
+from topolog.projections import change_rows, changes, exchanges, partitions, paused, queries, sessions, verified_tables
 from topolog.projections.api import repair_metrics
 from topolog.projections.api.watch.feed import Feeds
 from topolog.projections.packed import CONDITIONS
@@ -70,6 +70,7 @@ class ProjectionMetrics(Collector):
             conditions = partitions.condition_totals(reading)
             exchange = exchanges.open_row(reading)
             open_ms = 0 if exchange is None else exchanges.open_for_ms(reading, projector.age_ms, exchange)
+            missed_ms = paused.silent_ms(reading)
             opened = change_rows.opened(reading)
             waited_ms = (
                 changes.now_ms(reading) - reading.surely_decision(opened[0].number).logged_at_ms if opened else 0
@@ -83,6 +84,8 @@ class ProjectionMetrics(Collector):
         yield families.gauge("members", "Members of the cluster.", members)
         text = "For how long an exchange has been open; 0 while none is."
         yield families.gauge("open_exchange_seconds", text, open_ms / 1000)
+        text = "For how long one is awaited that the last exchange was completed without; 0 if nobody is."
+        yield families.gauge("unheard_seconds", text, missed_ms / 1000)
         text = "Changes of databases, tables, views and grants that are not over."
         yield families.gauge("open_changes", text, len(opened))
         text = "Since the oldest open change was asked for; 0 if none is."

@@ -14,10 +14,11 @@ from topolog.projections import (
     partition_resources,
     partitions,
     resources,
+    single_maps,
 )
 from topolog.projections.api import contract, parameters
 from topolog.projections.api.list_routes import History
-from topolog.projections.api.listings import HISTORY
+from topolog.projections.api.listings import HISTORY, SINGLE_MAPS
 from topolog.projections.api.served import Here
 
 Number = Annotated[int, Path(ge=0)]
@@ -70,6 +71,17 @@ async def explain_one_partition(
 async def get_map(request: Request, here: Here, group: str, node: str, given: parameters.Read) -> Response:
     """What one node holds of one group, partition by partition."""
     return await here.one(request, given, "NodeMap", lambda r, _: partitions.node_map(r, group, node), is_lasting=True)
+
+
+@router.get(
+    "/single-maps/{name}",
+    tags=["exchanges"],
+    responses=contract.one(partition_resources.SingleMapDetail, "SingleMap"),
+)
+async def get_single_map(request: Request, here: Here, name: str, given: parameters.Read) -> Response:
+    """What one server says itself that it holds, group by group, beside what the log says. It has no past."""
+    SINGLE_MAPS.check_past(given.as_of)
+    return await here.one(request, given, "SingleMap", lambda r, age_ms: single_maps.single_map(r, age_ms, name))
 
 
 @router.get(

@@ -86,6 +86,12 @@ def _waited_for(item: Json) -> object:
     ]
 
 
+def _came(item: Json) -> object:
+    """How long ago it came."""
+    came = ago_of(item.get("age_ms"))
+    return f"{came} ago" if came else None
+
+
 _TIME = Column("TIME", lambda item: item.get("time"), brief=to_the_second)
 
 
@@ -187,6 +193,19 @@ BY_RESOURCE: Mapping[resources.Resource, tuple[Column, ...]] = {
         *(_number(state, f"states.{state}") for state in ("OWNING", "MOVING", "RENTING", "LOST")),
         field("MEMBER", "is_member"),
         field("WANTED", "wanted", wide=True),
+    ),
+    resources.SINGLE_MAPS: (
+        field("NODE", "node"),
+        field("STATE", "state"),
+        field("SEQUENCE", "sequence"),
+        field("APPLIED", "applied"),
+        Column("CAME", _came),
+        field("EXCHANGE", "exchange"),
+        field("COPIES", "copies"),
+        field("IN LOG", "in_log"),
+        *(_number(title.upper(), title) for title in ("differences", "finished", "outdated")),
+        field("INCARNATION", "incarnation", wide=True),
+        field("SENTENCE", "sentence", wide=True, folds=True),
     ),
     resources.EXCHANGES: (
         field("VERSION", "version"),

@@ -244,6 +244,7 @@ def _of_resource(kind: Resource, *, is_many: bool) -> Described:
         "group": resources.Group,
         "partition": partition_resources.Partition,
         "map": partition_resources.NodeMap,
+        "single-map": partition_resources.SingleMap,
         "exchange": partition_resources.Exchange,
         "baseline": baseline_resources.Baseline,
         "view": baseline_resources.View,
@@ -268,6 +269,7 @@ def _of_resource(kind: Resource, *, is_many: bool) -> Described:
     }
     details = {
         "map": partition_resources.NodeMapDetail,
+        "single-map": partition_resources.SingleMapDetail,
         "exchange": partition_resources.ExchangeDetail,
         "dead-letter": resources.DeadLetterDetail,
     }

@@ -66,6 +66,8 @@ PARTITIONS = Resource(
     "partition", "partitions", "pa", "name", has_past=True, filters=("group", "state", "node", "primary"), segments=2
 )
 MAPS = Resource("map", "maps", "ma", "name", filters=("group", "node"), segments=2)
+SINGLE_MAPS = Resource("single-map", "single-maps", "sm", "node", filters=("state", "node"))
+"""What servers say themselves that they hold; a map is what one holds of a group as the log has it."""
 EXCHANGES = Resource(
     "exchange", "exchanges", "ex", "version", has_past=True, filters=("state", "type"), unnamed="newest"
 )
@@ -109,6 +111,7 @@ RESOURCES = (
     GROUPS,
     PARTITIONS,
     MAPS,
+    SINGLE_MAPS,
     EXCHANGES,
     BASELINES,
     VIEWS,
@@ -131,9 +134,9 @@ RESOURCES = (
     PROJECTIONS,
     AUDIT,
 )
-PAST_MISSING = (LEASE_HEALTH, DIFFERENCES, DEAD_LETTERS, TOPICS, PROJECTIONS, AUDIT)
+PAST_MISSING = (LEASE_HEALTH, SINGLE_MAPS, DIFFERENCES, DEAD_LETTERS, TOPICS, PROJECTIONS, AUDIT)
 """What cannot be asked for as of a moment; it is not of the log alone."""
-PRESENT = (LEASES, LEASE_HEALTH, DIFFERENCES, DEAD_LETTERS, TOPICS)
+PRESENT = (LEASES, LEASE_HEALTH, SINGLE_MAPS, DIFFERENCES, DEAD_LETTERS, TOPICS)
 """Time, or what is not in the log, changes these too: a watch of them has no tokens, and begins anew each time."""
 UNWATCHED = (PROJECTIONS, AUDIT)
 LISTS_ALONE = (BRANCHES, AUDIT)
@@ -170,6 +173,7 @@ EXPLAINED = (
     GROUPS,
     PARTITIONS,
     MAPS,
+    SINGLE_MAPS,
     EXCHANGES,
     BASELINES,
     VIEWS,
@@ -189,7 +193,7 @@ EXPLAINED = (
 AWAITED = tuple(
     each
     for each in RESOURCES
-    if each not in (MAPS, TREES, DIFFERENCES, DECISIONS, DEAD_LETTERS, PROJECTIONS, *LISTS_ALONE)
+    if each not in (MAPS, SINGLE_MAPS, TREES, DIFFERENCES, DECISIONS, DEAD_LETTERS, PROJECTIONS, *LISTS_ALONE)
 )
 
 

@@ -190,8 +190,6 @@ def _completed(api: Api, version: str) -> _Look:
 def _whom(exchange: Json) -> str:
     """Whom an open exchange waits for, as far as the log knows."""
     awaited = [str(node) for node in exchange.get("awaited") or ()]
-    if late := [str(node) for node in exchange.get("overdue") or () if node in awaited]:
-        return f"overdue since position {exchange.get('overdue_at')}: {', '.join(late)}"
     return f"asked, not all have answered: {', '.join(awaited) or 'nobody'}"
 
 

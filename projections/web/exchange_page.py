@@ -12,7 +12,7 @@ import msgspec
 from topolog.events.exchange import FullPartitionMap
 from topolog.events.membership import NodeLeft
 from topolog.events.terms import TermStarted
-from topolog.projections import exchanges, explain_exchange, partition_history
+from topolog.projections import exchanges, explain_exchange, partition_history, paused
 from topolog.projections.layout import Decided
 from topolog.projections.partition_resources import Exchange, ExchangeDetail
 from topolog.projections.store import Reading
@@ -109,7 +109,6 @@ def one(asked: PageRequest, name: str) -> str:
     )
 
 
-_ANSWERED_BY_THEN = "had answered when the log named who had not"
 _SHOWN_ELSEWHERE = frozenset({"phases", "waited", "triggers"})
 
 
@@ -191,29 +190,37 @@ def _of_nodes(
     answered = {each.node: each.waited_ms for each in found.waited}
     slowest = max(answered.values(), default=0)
     is_open = found.state == "OPEN"
-    for node in found.asked:
+    if is_open:
+        came_ms = paused.Missed(reading).answered
+        answered = {node: max(0, came_ms[node] - began_ms) for node in found.asked if node in came_ms}
+    for node in dict.fromkeys((*found.asked, *found.unheard)):
         href = frame.to("nodes", node)
-        if node in answered:
+        if node in answered and node not in found.unheard:
             took_ms = answered[node]
-            is_last = took_ms == slowest and len(answered) > 1 and not is_open
+            is_last = took_ms == slowest and len(answered) > 1 and not is_open and not found.unheard
             bars = (
                 scale.bar(began_ms, began_ms + took_ms, "slow" if is_last else "answered"),
                 *((scale.bar(began_ms + took_ms, end_ms, "known"),) if began_ms + took_ms < end_ms else ()),
             )
-            yield Lane(node, bars, (), f"its map came after {took_ms:,} ms", href, is_last)
-            continue
-        if found.overdue_at is not None and node not in (*found.overdue, *found.unheard) and is_open:
-            named_ms = _time_ms(reading, found.overdue_at)
-            yield Lane(node, (scale.bar(began_ms, named_ms, "answered"),), (), _ANSWERED_BY_THEN, href)
+            yield Lane(node, bars, (), f"it answered after {took_ms:,} ms", href, is_last)
             continue
         left_ms = _left_ms(reading, found, node)
         until_ms = end_ms if left_ms is None else left_ms
         waited_ms = until_ms - began_ms
-        is_late = node in found.overdue or node in found.unheard
-        what = "left" if left_ms is not None else "not answered yet" if is_open else "was never heard"
-        bar = scale.bar(began_ms, until_ms, "late" if is_late else "waits")
-        culprit = is_late and left_ms is None
-        yield Lane(node, (bar,), (), f"{what} after {waited_ms:,} ms{', overdue' if is_late else ''}", href, culprit)
+        is_unheard = node in found.unheard
+        what = "left" if left_ms is not None else _SILENT[is_open, is_unheard]
+        bar = scale.bar(began_ms, until_ms, "late" if is_unheard else "waits")
+        late = ", overdue since" if node in found.overdue else ""
+        yield Lane(node, (bar,), (), f"{what} after {waited_ms:,} ms{late}", href, is_unheard and left_ms is None)
+
+
+_SILENT = {
+    (True, False): "not answered yet",
+    (True, True): "not answered yet",
+    (False, False): "was needed no more",
+    (False, True): "was not heard, and it was completed without it",
+}
+"""Of an exchange that is open or not, of a server that it was completed without or not."""
 
 
 def _left_ms(reading: Reading, found: ExchangeDetail, node: str) -> int | None:
@@ -260,8 +267,9 @@ def _pillars(frame: Frame, found: Sequence[Exchange]) -> Iterator[Pillar]:
     width = WIDTH / max(12, len(found))
     for at, each in enumerate(found):
         height = max(2.0, round(_BAR_HEIGHT * each.duration_ms / longest, 1))
-        tone = "late" if each.overdue_at is not None else "waits" if each.state == "OPEN" else "whole"
-        words = f"{each.version}: {each.duration_ms:,} ms{', overdue' if tone == 'late' else ''}"
+        tone = "late" if each.unheard else "waits" if each.state == "OPEN" else "whole"
+        without = f", without {', '.join(each.unheard)}" if each.unheard else ""
+        words = f"{each.version}: {each.duration_ms:,} ms{without}"
         yield Pillar(
             round(at * width, 1), round(width * 0.8, 1), height, tone, frame.to("exchanges", each.version), words
         )
@@ -269,10 +277,9 @@ def _pillars(frame: Frame, found: Sequence[Exchange]) -> Iterator[Pillar]:
 
 def _slowest(_: Frame, each: Exchange) -> Shown:
     if each.state == "OPEN":
-        names = each.overdue or each.awaited
-        return Value(
-            f"{'overdue' if each.overdue else 'asked'}: {', '.join(names)}", tone="bad" if each.overdue else "busy"
-        )
+        return Value(f"asked: {', '.join(each.awaited) or 'nobody'}", tone="busy")
+    if each.unheard:
+        return Value(f"without {', '.join(each.unheard)}", tone="bad" if each.overdue else "busy")
     if not each.waited:
         return "–"
     last = each.waited[-1]

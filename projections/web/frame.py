@@ -55,6 +55,7 @@ MENU: Sequence[tuple[str, Sequence[MenuEntry]]] = (
             MenuEntry("groups", "Groups"),
             MenuEntry("partitions", "Partitions"),
             MenuEntry("maps", "Maps"),
+            MenuEntry("single-maps", "Single maps"),
             MenuEntry("views", "Views"),
         ),
     ),

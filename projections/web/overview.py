@@ -124,10 +124,8 @@ def _partitions(frame: Frame, heat: HeatMaps | None) -> Number:
 def _exchange(frame: Frame, last: list[Exchange]) -> Number:
     opened = next((each for each in last if each.state == "OPEN"), None)
     if opened is not None:
-        tone = "bad" if opened.overdue else "busy"
-        return Number(
-            "exchange open", f"{opened.duration_ms:,} ms", opened.version, frame.to("exchanges", opened.version), tone
-        )
+        href = frame.to("exchanges", opened.version)
+        return Number("exchange open", f"{opened.duration_ms:,} ms", opened.version, href, "busy")
     if not last:
         return Number("exchanges", "0", "none yet", frame.to("exchanges"))
     return Number("last exchange took", f"{last[0].duration_ms:,} ms", last[0].version, frame.to("exchanges"))

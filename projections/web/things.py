@@ -30,6 +30,7 @@ from topolog.projections import (
     queries,
     repairs,
     replicas,
+    single_maps,
     topics,
     trees,
     views,
@@ -224,6 +225,12 @@ THINGS = {
         "map",
         _map,
         lambda asked, name: explain_lease.explain_map(asked.reading, asked.age_ms, *_group_and_node(name)),
+    ),
+    "single-maps": Thing(
+        "single-map",
+        lambda asked, name: single_maps.single_map(asked.reading, asked.age_ms, name),
+        lambda asked, name: explain_lease.explain_single_map(asked.reading, asked.age_ms, name),
+        links=lambda asked, each: (Value("what the log says", asked.frame.to("maps", node=each.node)),),
     ),
     "views": Thing(
         "view",

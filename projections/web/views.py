@@ -33,6 +33,7 @@ LISTS: Mapping[str, Listing] = {
         partitioning.GROUPS,
         partitioning.PARTITIONS,
         partitioning.MAPS,
+        partitioning.SINGLE_MAPS,
         definitions.TYPES,
         *definitions.OBJECTS.values(),
         definitions.CHANGES,

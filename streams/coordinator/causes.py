@@ -4,6 +4,7 @@ from topolog.events import exchange as x
 from topolog.events import membership as m
 from topolog.events import objects as o
 from topolog.events import ownership
+from topolog.events.awaited import unheard
 from topolog.events.baseline import AutoAdjustSuppressed, BaselineChanged, cluster_state
 from topolog.events.changes import unpacked
 from topolog.events.codec import Decision
@@ -154,8 +155,11 @@ def _cause_in_exchange(
         case x.ExchangeOverdue():
             return _overdue(agenda, "/warn/")
         case x.ExchangeQueued():
-            last = x.newest_exchange(state)
-            return next(filter(None, map(exchanges.source, last.unheard if last else ())), "")
+            missed = unheard(state)
+            sources = (
+                (exchanges.source(each.node) or reports.source(each.node) for each in missed.servers) if missed else ()
+            )
+            return next(filter(None, sources), "")
         case x.PartitionStatesChanged():
             return _cause_of_states(decision, state, exchanges)
         case x.AffinitySwitched(evidence=evidence):
@@ -165,9 +169,9 @@ def _cause_in_exchange(
 
 
 def _cause_of_completion(event: x.ExchangeCompleted, state: State, agenda: Agenda, exchanges: Exchanges) -> str:
-    """The last answer; where nobody has answered, the wait that is over, or the leaving of all who were asked."""
-    if event.unheard:
-        return _overdue(agenda, "/evict/")
+    """The wait that is over, or the last answer; where nobody was needed, what it was about."""
+    if gathered := _overdue(agenda, "/gather"):
+        return gathered
     if event.waited:
         return exchanges.source(event.waited[-1].node)
     row = x.open_exchange(state)

@@ -51,13 +51,16 @@ _BEATS = 200
 class Link:
     """The connection of one process to the log: reader and writer in one, which can be cut, healed and ended.
 
-    `has_failed` says whether its process has ended for good by itself.
+    `has_failed` says whether its process has ended for good by itself. One that `is_hung` reads nothing and goes on
+    sending, as a process does of which a hook does not return; `is_reading` says whether a read is under way.
     """
 
     def __init__(self, log: InMemoryLog, clock: Clock, has_failed: Callable[[], bool] = lambda: False) -> None:
         self.turns = 0
         self.beaten_ns = -1
         self.is_cut = False
+        self.is_hung = False
+        self.is_reading = False
         self._log = log
         self._clock = clock
         self._has_failed = has_failed
@@ -75,7 +78,12 @@ class Link:
 
     @property
     def takes_turns(self) -> bool:
-        return not self.is_cut and not self.has_ended
+        return not self.is_cut and not self.is_hung and not self.has_ended
+
+    @property
+    def beats(self) -> bool:
+        """Whether its heartbeats are to be expected; of one that hangs only if it has joined before."""
+        return self.takes_turns or (self.is_hung and self.beaten_ns >= 0 and not self.is_cut and not self.has_ended)
 
     def end(self, reason: str) -> None:
         """Nothing is read or sent any more; who asks is told so, for good."""
@@ -92,8 +100,12 @@ class Link:
         self.turns += 1
         if self._end is not None:
             raise Unreachable(self._end)
-        if not self.is_cut:
-            return self._reader.poll(min(timeout_s, _TURN_S))
+        self.is_reading = True
+        try:
+            if not self.is_cut and not self.is_hung:
+                return self._reader.poll(min(timeout_s, _TURN_S))
+        finally:
+            self.is_reading = False
         with self._log.changed:
             self._log.changed.wait(_TURN_S)
         return []
@@ -252,6 +264,21 @@ class LocalCluster:
             self.settle()
 
     @contextmanager
+    def hung(self, *names: str) -> Iterator[None]:
+        """Inside, these nodes are as if one of their hooks did not return: they apply nothing, and their heartbeats go
+        on. Nobody waits for what they do, so a hook of theirs may really block inside."""
+        links = [self._link(name) for name in names]
+        for link in links:
+            link.is_hung = True
+        self._until(lambda: not any(link.is_reading for link in links))
+        try:
+            yield
+        finally:
+            for link in links:
+                link.is_hung = False
+            self.settle()
+
+    @contextmanager
     def leases_expired(self) -> Iterator[None]:
         """Inside, every lease is over, as after an outage of the broker; nobody is removed, all come back by it."""
         with self.cut_off(*self._links):
@@ -313,7 +340,8 @@ class LocalCluster:
         before = {name: link.turns for name, link in live.items()}
         size = self.log.size
         self._until(lambda: all(link.turns >= before[name] + 2 or not link.takes_turns for name, link in live.items()))
-        return self.log.size == size and all(self._has_beaten(name) for name in self._members() if name in live)
+        beating = {name for name, link in self._links.items() if link.beats}
+        return self.log.size == size and all(self._has_beaten(name) for name in self._members() if name in beating)
 
     def _has_beaten(self, name: str) -> bool:
         return self.clock.monotonic_ns() - self._links[name].beaten_ns < self.terms.heartbeat_ms * 1_000_000

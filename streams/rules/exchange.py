@@ -70,11 +70,11 @@ _TRIGGERS_MAX = 250
 """Triggers that fit one record beside the servers that it asks."""
 
 
-class Patience(msgspec.Struct, frozen=True):
+class Patience(msgspec.Struct, frozen=True, kw_only=True):
     """How long an exchange waits for those that it needs; how long one of them may stay silent before operators see it,
     and before it is stopped."""
 
-    gather_ms: int = 50
+    gather_ms: int = 100
     warn_ms: int = 5_000
     evict_ms: int = 60_000
 
@@ -164,7 +164,7 @@ def _begin(state: State, waiting: tuple[Trigger, ...], told: Told, choose: Choos
     started = ExchangeStarted(triggers, _awaited(state, triggers, look), maps, told.at_ms)
     if started.awaited:
         return [started]
-    completed = ExchangeCompleted(triggers[-1].version, (), ())
+    completed = ExchangeCompleted(triggers[-1].version, (), tuple(sorted(look.needed)))
     return rules_of_cluster.cooled_by(state, look.decided) or [started, *look.decided, completed]
 
 
@@ -179,15 +179,20 @@ def _merged(state: State, row: ExchangeRow, more: tuple[Trigger, ...], told: Tol
 
 
 def _awaited(state: State, triggers: Sequence[Trigger], look: _Look) -> tuple[Awaited, ...]:
-    """Who is needed, in the order of their joining. Where members come and go it is enough that the others are there,
-    but for those that come, and those that may have come back with something. An operator takes stock of all."""
-    types = {trigger.type for trigger in triggers}
+    """Who is needed, in the order of their joining; not again whom the last exchange has asked and not heard.
+
+    Where members come and go it is enough that the others are there, but for those that come, and those that may have
+    come back with something. An operator takes stock of all.
+    """
+    types, missed = {trigger.type for trigger in triggers}, unheard(state)
     is_of_members = types.issubset((*MERGED, TriggerType.ANSWERED))
     joined = {trigger.subject for trigger in triggers if trigger.type is TriggerType.JOIN}
+    asked = (each for each in missed.servers if each.at < missed.missed_at) if missed else ()
+    silent = {(each.node, each.incarnation) for each in asked}
     return tuple(
         Awaited(row.node, row.incarnation, not is_of_members or row.node in look.maps or row.node in joined)
         for row in placement.servers(state)
-        if row.node in look.needed or TriggerType.REQUESTED in types
+        if (row.node in look.needed or TriggerType.REQUESTED in types) and (row.node, row.incarnation) not in silent
     )
 
 

@@ -62,7 +62,7 @@ def coordinate(
 
 
 def coordinate_guarded(kafka: dict[str, str], cluster: str, instance: str, *waits_ms: str) -> None:
-    patience = Patience(*map(int, waits_ms))
+    patience = Patience(**dict(zip(Patience.__struct_fields__, map(int, waits_ms), strict=True)))
     with (
         stopping_when_told(os.environ) as stopping,
         contextlib.closing(KafkaReader(kafka, cluster)) as reader,

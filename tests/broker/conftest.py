@@ -203,9 +203,9 @@ class Site:
         sets = [part for key, value in flags.items() for part in ("--set", f"{key}={value}")]
         return self.started([sys.executable, "-m", "topolog", "run", "projector", *sets])
 
-    def member(self, name: str, *, sentinel: bool = True) -> Process:
+    def member(self, name: str, *, sentinel: bool = True, role: str = "") -> Process:
         """A node in a process of its own, when it has joined."""
-        process = self.started([sys.executable, "-m", MEMBER, self.cluster, name, self.bootstrap, str(sentinel)])
+        process = self.started([sys.executable, "-m", MEMBER, self.cluster, name, self.bootstrap, str(sentinel), role])
         process.hear("member")
         return process
 

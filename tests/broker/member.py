@@ -1,8 +1,8 @@
 """A node process for tests that kill and pause: it says a line for each thing that happens, and obeys lines of JSON.
 
-    python -m tests.broker.member CLUSTER NODE BOOTSTRAP True|False
+    python -m tests.broker.member CLUSTER NODE BOOTSTRAP True|False [ROLE]
 
-The last argument is whether it has a sentinel.
+The fourth argument is whether it has a sentinel, the last one its attribute `role`.
 
 Says {"said": "member", …} when it has joined; {"do": "propose", "type": …, "fields": {…}}, {"do": "group", "group": …},
 {"do": "require"} and {"do": "metadata", "type": …} are answered by one line each, as are {"do": "acts", "group": …},
@@ -63,9 +63,15 @@ def fork(node: Node) -> None:
         signal.pause()
 
 
-def main(cluster: str, name: str, bootstrap: str, sentinel: str) -> None:
-    has_sentinel = sentinel == "True"
-    node = Node(cluster, name, kafka={"bootstrap.servers": bootstrap}, join_timeout_s=30, sentinel=has_sentinel)
+def main(cluster: str, name: str, bootstrap: str, sentinel: str, role: str = "") -> None:
+    node = Node(
+        cluster,
+        name,
+        kafka={"bootstrap.servers": bootstrap},
+        attributes={"role": role} if role else {},
+        join_timeout_s=30,
+        sentinel=sentinel == "True",
+    )
     node.on_left(lambda reason: say("left", reason=reason.value))
     shard = Shard(node)
     with node:

@@ -98,7 +98,9 @@ def test_a_refusal_is_an_error_of_whoever_asked(behind: Behind, capsys: pytest.C
     assert "There are n1, n2." in said
 
 
-@pytest.mark.parametrize("command", ["add-node", "kill n1", "pause n1", "resume n1", "power-cut", "wipe n1"])
+@pytest.mark.parametrize(
+    "command", ["add-node", "kill n1", "pause n1", "resume n1", "power-cut", "wipe n1", "stranger", "stranger --hangs"]
+)
 def test_without_a_running_demo_it_says_how_to_start_one(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert demo(*command.split()) == ExitCode.UNREACHABLE
     assert "topolog up --demo" in capsys.readouterr().err
@@ -157,6 +159,23 @@ def test_a_second_load_is_told_of_the_first(capsys: pytest.CaptureFixture[str]) 
     assert demo("load") == ExitCode.USAGE
     assert "A load of cluster 'demo' runs already." in capsys.readouterr().err
     held.let_go()
+
+
+def test_a_second_stranger_is_told_of_the_first(behind: Behind, capsys: pytest.CaptureFixture[str]) -> None:
+    """Two processes of one node id would put each other out."""
+    held = FolderLock(cluster_folder("demo") / "nodes" / "stranger", "stranger")
+    held.acquire()
+    assert demo("stranger", "--hangs") == ExitCode.USAGE
+    assert "A stranger of cluster 'demo' runs already." in capsys.readouterr().err
+    held.let_go()
+
+
+def test_a_stranger_beside_an_empty_cluster_is_refused(behind: Behind, capsys: pytest.CaptureFixture[str]) -> None:
+    """There is nothing beside which it would be a stranger; `up` says so."""
+    behind.answer = _refuse
+    assert demo("stranger") == ExitCode.USAGE
+    assert "There is no node 'n9'." in capsys.readouterr().err
+    assert behind.asked == [Question(Act.NAMES)]
 
 
 @pytest.mark.parametrize(("lost", "unread", "code"), [(0, 0, 0), (1, 0, 8), (1, 1, 8), (0, 1, 7)])

@@ -42,10 +42,9 @@ def test_the_defaults_hold_where_nobody_says_otherwise(write: Write) -> None:
     assert (settings.lease.fence_ms, settings.lease.margin_ms, settings.lease.heartbeat_ms) == (20_000, 5_000, 1_000)
     assert settings.lease.proceed_ms == 25_000
     exchange = settings.exchange
-    assert (exchange.gather_ms, exchange.warn_ms, exchange.evict_ms) == (50, 5_000, 60_000)
-    assert Patience(exchange.gather_ms, exchange.warn_ms, exchange.evict_ms) == Patience(), (
-        "of who has no settings, too"
-    )
+    assert (exchange.gather_ms, exchange.warn_ms, exchange.evict_ms) == (100, 5_000, 60_000)
+    known = Patience(gather_ms=exchange.gather_ms, warn_ms=exchange.warn_ms, evict_ms=exchange.evict_ms)
+    assert known == Patience(), "of who has no settings, too"
     assert settings.coordinator.takeover_ms is None, "the fence in the log decides"
     assert environment_of(settings, {})["TOPOLOG_EXCHANGE__EVICT"] == "1m", "the roles of `up` get them all"
     assert "TOPOLOG_COORDINATOR__TAKEOVER" not in environment_of(settings, {}), "for the roles of `up` too"

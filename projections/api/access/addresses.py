@@ -29,6 +29,7 @@ READ: Mapping[str, Right] = {
             "groups",
             "partitions",
             "maps",
+            "single-maps",
             "exchanges",
             "baselines",
             "branches",

@@ -1,5 +1,7 @@
 """Lists of what is shared out: groups, partitions, what nodes hold of groups."""
 
+from collections.abc import Mapping
+
 from topolog.projections.partition_resources import Partition
 from topolog.projections.web import values
 from topolog.projections.web.frame import Frame
@@ -87,6 +89,35 @@ MAPS = Listing(
     empty="Nothing is shared out yet, or nothing is as these filters say.",
     told=frozenset({"group", "node"}),
 )
+
+SINGLE_MAPS = Listing(
+    view="single-maps",
+    title="Single maps",
+    about="What each server says itself that it holds, beside what the log says. It has no past.",
+    columns=(
+        Column("Node", lambda f, each: Value(each.node, f.to("single-maps", each.node)), sort="node"),
+        Column("State", lambda _, each: values.state(each.state), sort="state"),
+        Column("Why", lambda _, each: each.sentence, is_wide=True),
+        Column("Says", lambda _, each: _counts(each.copies)),
+        Column("In the log", lambda f, each: Value(_counts(each.in_log), f.to("maps", node=each.node))),
+        Column("Differences", lambda _, each: each.differences, is_number=True, sort="differences"),
+        Column("Finished", lambda _, each: each.finished, is_number=True, sort="finished"),
+        Column("Outdated", lambda _, each: each.outdated, is_number=True, sort="outdated"),
+        Column("Sequence", lambda _, each: "–" if each.sequence is None else each.sequence, is_number=True),
+        Column("Applied", lambda f, each: "–" if each.applied is None else values.position(f, each.applied)),
+        Column(
+            "Exchange", lambda f, each: Value(each.exchange, f.to("exchanges", each.exchange)) if each.exchange else "–"
+        ),
+        Column("Came", lambda _, each: values.time(each.time) if each.time else "–"),
+    ),
+    empty="There is no server.",
+    has_past=False,
+    told=frozenset({"node", "state"}),
+)
+
+
+def _counts(states: Mapping[str, int]) -> str:
+    return values.plain({state.lower(): count for state, count in states.items()}) if states else "nothing"
 
 
 def _narrowed(frame: Frame, count: int, group: str, **by: str) -> Value:

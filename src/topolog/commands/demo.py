@@ -20,6 +20,9 @@ from topolog.streams.local.stopping import stopping_when_told
 CLIENT = "load"
 """The client node that `topolog demo load` is."""
 
+DROPPED_S = 10.0
+"""How long the cluster may take to drop the group of a stranger."""
+
 
 def _complete(incomplete: str) -> list[str]:
     try:
@@ -162,6 +165,40 @@ def load(
     return ExitCode.UNKNOWN if ledger.unread else ExitCode.OK
 
 
+def stranger(
+    hangs: Annotated[
+        bool, typer.Option("--hangs", help="Its hook does not return from its first partitions on.")
+    ] = False,
+    config: Config = None,
+    pairs: Set = None,
+) -> None:
+    """Be another service of the cluster, with partitions of its own, until Ctrl-C; one that hangs delays nobody."""
+    from topolog.streams.local.demo.stranger import ATTRIBUTES, NAME, run_stranger
+    from topolog.streams.node.client import Node
+    from topolog.streams.node.folder import FolderInUse
+
+    settings = settings_of_demo(config, pairs)
+    name, data = settings.cluster.name, _folder(settings)
+    ask(data, Question(Act.NAMES))  # to fail at once if no demo runs
+    node = Node(name, NAME, kafka=settings.kafka, attributes=ATTRIBUTES, folder=data / "nodes" / NAME)
+    with stopping_when_told(os.environ) as stopping:
+        try:
+            run_stranger(node, lambda: _drop(settings, NAME), stopping, _say_sentence, hangs=hangs)
+        except FolderInUse as error:
+            raise BadInput(f"A stranger of cluster {name!r} runs already.", hint="Ctrl-C ends it.") from error
+
+
+def _drop(settings: Settings, group: str) -> None:
+    """Returns when that is decided. Raises Refused, and what the API does."""
+    from topolog.projections.cli.client import Api
+
+    own, request = settings.api, {"kind": "drop-group", "name": group, "reason": "the stranger is gone"}
+    with Api(own.url, settings.cluster.name, token_file=own.token_file, ca_file=own.ca_file) as api:
+        answer = api.submit(request, {"wait": "decided", "timeout": f"{DROPPED_S:g}s"}, DROPPED_S)
+    if answer.is_refusal:
+        raise answer.error
+
+
 def settings_of_demo(config: Path | None, pairs: list[str] | None) -> Settings:
     """The settings of the cluster that `up --demo` runs with the same options."""
     found = load_settings(config, pairs)
@@ -182,7 +219,11 @@ def span_ms(text: str) -> int:
 
 def _ask(question: Question, config: Path | None, pairs: list[str] | None) -> None:
     for sentence in ask(_folder(settings_of_demo(config, pairs)), question):
-        say(f"{sentence[0].upper()}{sentence[1:]}.")
+        _say_sentence(sentence)
+
+
+def _say_sentence(sentence: str) -> None:
+    say(f"{sentence[0].upper()}{sentence[1:]}.")
 
 
 def _folder(settings: Settings) -> Path:

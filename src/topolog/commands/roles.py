@@ -81,7 +81,11 @@ def run_coordinator(
                 terms=terms,
                 takeover_ms=settings.coordinator.takeover_ms,
                 cadence=cadence,
-                patience=Patience(settings.exchange.gather_ms, settings.exchange.warn_ms, settings.exchange.evict_ms),
+                patience=Patience(
+                    gather_ms=settings.exchange.gather_ms,
+                    warn_ms=settings.exchange.warn_ms,
+                    evict_ms=settings.exchange.evict_ms,
+                ),
             )
             sentinel = Sentinel(settings.kafka, name, is_wanted=lease.sentinel and CAN_FENCE)
             known.look = lambda: {"term": driver.core.confirmed.term, "position": driver.core.confirmed.position}

@@ -148,6 +148,7 @@ TREE: Final = CommandGroup(
                 "corrupt": CommandPlace(f"{_OWN}.demo:corrupt", extra="local"),
                 "validator": CommandPlace(f"{_OWN}.demo:validator", extra="local"),
                 "load": CommandPlace(f"{_OWN}.demo:load", extra="local"),
+                "stranger": CommandPlace(f"{_OWN}.demo:stranger", extra="local"),
             },
             RUN,
         ),

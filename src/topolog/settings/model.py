@@ -80,7 +80,7 @@ class Coordinator(Section):
 class Exchange(Section):
     """How long an exchange of partition maps waits for servers that it needs."""
 
-    gather_ms: Duration = Field(50, alias="gather")
+    gather_ms: Duration = Field(100, alias="gather")
     """After this long it ends without those that have not answered; what needs their answers stays paused."""
     warn_ms: Duration = Field(5_000, alias="warn")
     """After this long the log names whose answers are still needed."""

@@ -61,7 +61,7 @@ def addresses(client: Client) -> Iterator[tuple[str, str]]:
 
 
 _TITLES = (
-    dict.fromkeys(("nodes", "leases", "lease-health", "branches"), "node")
+    dict.fromkeys(("nodes", "leases", "lease-health", "single-maps", "branches"), "node")
     | dict.fromkeys(("baselines", "changes", "sessions", "repairs"), "number")
     | dict.fromkeys(("views", "exchanges"), "version")
     | {"decisions": "position", "requests": "id", "dead-letters": "id"}

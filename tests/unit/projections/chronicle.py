@@ -65,6 +65,11 @@ class Chronicle:
         return self.fold.header.position
 
     @property
+    def chain(self) -> bytes:
+        """The chain hash behind all that was logged."""
+        return self._chain
+
+    @property
     def entries(self) -> list[Entry]:
         return list(self.log.entries(Topic.DECISIONS))
 

@@ -6,8 +6,13 @@ Nodes answer, load, drain and clear when they are told; the real rules decide, a
 from tests.unit.projections.chronicle import Chronicle
 from tests.unit.streams.rules.exchanging import Answer, Shared
 
-from topolog.events.codec import Decision
-from topolog.events.ids import NodeId, Position
+from topolog.events.codec import CODEC, Decision
+from topolog.events.ids import Incarnation, NodeId, Position, Term
+from topolog.events.membership import Applied
+from topolog.events.single_maps import split_map
+from topolog.events.topics import Topic
+from topolog.streams.node.copies import NodeCopies
+from topolog.streams.rules.membership import Heard
 
 
 class Sharing(Shared):
@@ -21,11 +26,24 @@ class Sharing(Shared):
         self.passed: set[str] = set()
         self._incarnations: dict[str, int] = {}
         self._answers: dict[NodeId, Answer] = {}
+        self._heard: dict[NodeId, Heard] = {}
+        self._senders: dict[str, NodeCopies] = {}
 
     def log(self, *events: Decision) -> Position:
         if events:
             self.position = self.chronicle.decide(*events, cause="as the test has it")
         return self.position
+
+    def send_map(self, *nodes: str) -> None:
+        """These nodes say on `maps` what they hold, as they do when they have applied all decisions so far."""
+        applied = Applied(self.chronicle.log_id, self.position, self.chronicle.chain)
+        for node in nodes:
+            sender = self._senders.setdefault(node, NodeCopies(NodeId(node)))
+            incarnation = Incarnation(self._incarnations[node])
+            sender.begin(incarnation, {})
+            whole = sender.next_map(self.state, incarnation, applied, {}, Term(1))
+            for part in split_map(whole):
+                self.chronicle.log.put(Topic.MAPS, node, CODEC.encode(part))
 
     def renew(self, *nodes: str) -> None:  # type: ignore[override]  # of members as they are
         self.position = self.chronicle.renew(*nodes)

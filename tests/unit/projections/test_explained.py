@@ -161,7 +161,8 @@ def test_whatever_a_simulated_cluster_went_through(seed: int, tmp_path: Path) ->
 
 
 OF_GROUPS = frozenset(
-    {"nodes", "leases", "lease-health", "groups", "partitions", "maps", "exchanges", "views", "decisions", "requests"}
+    {"nodes", "leases", "lease-health", "groups", "partitions", "maps", "single-maps", "exchanges", "views"}
+    | {"decisions", "requests"}
 )
 OF_SESSIONS = frozenset({"sessions", "trees", "differences", "repairs", "replicas", "schedules"})
 OF_LETTERS = frozenset({"dead-letters", "types"})

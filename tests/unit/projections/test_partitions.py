@@ -11,14 +11,17 @@ from tests.unit.projections.chronicle import Chronicle
 from tests.unit.projections.serving import served
 from tests.unit.projections.sharing import Sharing, shared_out
 from tests.unit.streams.rules.cluster import LOG_ID, new_id
+from tests.unit.streams.rules.exchanging import passed
 
 from topolog.events import ownership
-from topolog.events.exchange import EXCHANGES_KEPT, open_exchange
+from topolog.events.awaited import unheard
+from topolog.events.exchange import EXCHANGES_KEPT
 from topolog.events.group_definition import Affinity
 from topolog.events.groups import LossPolicy
 from topolog.events.ids import NodeId
 from topolog.events.requests import GroupDropRequested
 from topolog.events.rows import ROWS
+from topolog.projections.partitions import ranges
 from topolog.projections.projector import Projector
 from topolog.projections.requester import Requester
 
@@ -221,6 +224,14 @@ def test_metrics_count_partitions_and_time_an_open_exchange(cluster: Sharing, cl
     cluster.renew("n1", "n2", "n3")
     get("/cluster")
     assert 'topolog_projection_open_exchange_seconds{cluster="main"} 1.0' in client.get("/metrics").text
+    assert 'topolog_projection_unheard_seconds{cluster="main"} 0.0' in client.get("/metrics").text
+    passed(cluster, "gather")
+    cluster.settle_exchange()
+    cluster.renew("n1", "n2", "n3")
+    get("/cluster")
+    metrics = client.get("/metrics").text
+    assert 'topolog_projection_open_exchange_seconds{cluster="main"} 0.0' in metrics
+    assert 'topolog_projection_unheard_seconds{cluster="main"} 4.0' in metrics
 
 
 def test_a_group_that_fits_no_server_says_which_attribute_is_missing(cluster: Sharing, get: Get) -> None:
@@ -277,7 +288,7 @@ def test_exchanges_are_listed_with_what_they_were_about(cluster: Sharing, get: G
     cluster.join("n4")
     cluster.settle_exchange()
     opened = get("/exchanges", state="OPEN")["items"]
-    assert [(item["types"], item["awaited"]) for item in opened] == [(["JOIN"], ["n1", "n2", "n3", "n4"])]
+    assert [(item["types"], item["awaited"]) for item in opened] == [(["JOIN"], ["n4"])], "nobody else is needed"
     version = opened[0]["version"]
     cluster.leave("n2")
     cluster.exchange()
@@ -285,7 +296,7 @@ def test_exchanges_are_listed_with_what_they_were_about(cluster: Sharing, get: G
     assert (item["state"], item["types"]) == ("COMPLETED", ["JOIN", "LEAVE"])
     assert item["result"] != version
     assert get(f"/exchanges/{item['result']}")["item"] == item, "any view that it is about names it"
-    assert {answer["node"] for answer in item["waited"]} == {"n1", "n3", "n4"}
+    assert {answer["node"] for answer in item["waited"]} == {"n1", "n3", "n4"}, "n2 was the primary of something"
     assert item["duration_ms"] > 0
     assert 0 < item["changed"]["orders"] <= 16
     assert [phase["phase"] for phase in item["phases"]] == ["BEGAN", "MERGED", "COMPLETED"]
@@ -318,9 +329,13 @@ def test_an_open_exchange_says_whom_it_waits_for(cluster: Sharing, get: Get) -> 
     cluster.create("carts", 4, 0)
     said = get("/exchanges/newest/explain")["item"]
     assert "is open since position" in said["sentence"]
-    assert {each["node"] for each in said["waiting_for"]} == {"n1", "n2", "n3", "n4"}
-    assert said["facts"]["n4"].startswith("none of its heartbeats")
-    assert "lease VALID" in said["facts"]["n1"]
+    assert said["sentence"].endswith("; it waits for n4.")
+    assert {each["node"] for each in said["waiting_for"]} == {"n4"}, "nobody else is needed"
+    facts = said["facts"]
+    assert facts["waits for n4"].startswith(f"its single map; asked at position {cluster.position - 1} (")
+    assert facts["waits for n4"].endswith("none of its heartbeats has been confirmed since it joined")
+    assert "if it does, it is stopped 60000 ms after position" in facts["n4 is waited for until"]
+    assert facts["has not answered"] == "n4"
     assert said["facts"]["next"].startswith("`topolog explain node n4`")
     assert said["facts"]["queued"].startswith("GROUP_CREATED carts")
     assert [cause["event"] for cause in said["causes"]] == ["NodeJoined", "ExchangeStarted"]
@@ -445,64 +460,123 @@ def test_a_reader_forgets_the_same_exchanges_as_the_log(
         assert reading.meta.state_hash == cluster.state.hash()
 
 
-def test_a_wait_that_is_too_long_is_told_and_so_is_what_it_was_ended_without(chronicle: Chronicle, get: Get) -> None:
-    """ON1-ON3, DESIGN 4.3.9: whom, since when, and what stays paused because a last copy was not heard of."""
-    cluster = shared_out(chronicle, "n1", "n2", backups=0)
-    number = next(number for number in range(16) if cluster.acting(number) == "n1")
-    cluster.leave("n1")
-    cluster.exchange()
-    cluster.join("n1")
-    cluster.settle_exchange()
-    cluster.answer("n2")
-    asked = next(each for each in open_exchange(cluster.state).awaited if each.node == "n1")  # type: ignore[union-attr]
-    cluster.passed.add(f"exchange/{asked.at}/n1/{asked.incarnation}/warn/0")
-    cluster.settle_exchange()
-    version = get("/exchanges/newest")["item"]["version"]
-    assert get("/exchanges/newest")["item"]["overdue_at"] == cluster.position
-    said = get("/exchanges/newest/explain")["item"]
-    assert said["facts"]["overdue"].startswith(f"n1: named at position {cluster.position}; ")
-    assert said["sentence"].endswith(f"; overdue, named at position {cluster.position}: n1.")
-    assert [each["node"] for each in said["waiting_for"]] == ["n1"], "n2 had answered when the log named n1"
-    assert "n2" not in said["facts"]
-    assert get(f"/exchanges/{version}/history")["items"][0]["event"] == "ExchangeOverdue"
-    cluster.passed.add(f"exchange/{asked.at}/n1/{asked.incarnation}/evict/0")
-    cluster.settle_exchange()
-    item = get(f"/exchanges/{version}")["item"]
-    assert (item["state"], item["unheard"]) == ("COMPLETED", ["n1"])
-    facts = get(f"/exchanges/{version}/explain")["item"]["facts"]
-    assert facts["completed without"].startswith("n1: ")
-    assert "was not heard" in facts["wait for n1"]
-    said = get(f"/partitions/orders/{number}/explain")["item"]
-    assert said["facts"]["the loss ends"].startswith("when the map of n1 says")
-
-
-@pytest.mark.parametrize(("leaves", "end"), [(True, "it left at position"), (False, "it answered after 7 ms")])
-def test_whom_the_log_has_named_stays_named(cluster: Sharing, client: Client, get: Get, leaves: bool, end: str) -> None:
-    """ON15: the culprit of a slow exchange is told while it is open and ever after, and how the wait for it ended."""
+def test_a_forecast_counts_on_a_server_that_no_exchange_has_listed_yet(cluster: Sharing, get: Get) -> None:
+    """One that has just joined has no number in the log, and would get copies all the same."""
     cluster.join("n4")
     cluster.settle_exchange()
-    version = str(open_exchange(cluster.state).version)  # type: ignore[union-attr]
-    cluster.answer("n1", "n2", "n4")
-    asked = next(each for each in open_exchange(cluster.state).awaited if each.node == "n3")  # type: ignore[union-attr]
-    cluster.passed.add(f"exchange/{asked.at}/n3/{asked.incarnation}/warn/0")
+    (group,) = get("/nodes/n1/forecast", event="dies")["item"]["groups"]
+    assert group["loads"]["n4"] > 0
+
+
+@pytest.fixture
+def paused(chronicle: Chronicle) -> Sharing:
+    """n1, the only owner of some partitions, is back with its disk and has answered nothing: the exchange of its
+    joining was completed without it."""
+    cluster = shared_out(chronicle, "n1", "n2", backups=0)
+    cluster.leave("n1")
+    chronicle.renew("n2")
+    cluster.join("n1")
     cluster.settle_exchange()
-    named_at = cluster.position
-    assert get(f"/exchanges/{version}")["item"]["overdue"] == ["n3"]
-    assert "overdue: n3<" in client.get("/").text
-    cluster.join("n5")
+    passed(cluster, "gather")
     cluster.settle_exchange()
-    waiting = get("/exchanges/newest/explain")["item"]["waiting_for"]
-    assert [each["node"] for each in waiting] == ["n3", "n5"], "of who was asked later the log says nothing yet"
-    cluster.leave("n3") if leaves else cluster.answer("n3")
-    cluster.exchange()
-    item = get(f"/exchanges/{version}")["item"]
-    assert (item["state"], item["overdue"], item["awaited"]) == ("COMPLETED", ["n3"], [])
-    assert item["asked"] == ["n1", "n2", "n3", "n4", "n5"]
-    facts = get(f"/exchanges/{version}/explain")["item"]["facts"]
-    assert facts["overdue"].startswith(f"n3: named at position {named_at}")
-    assert facts["wait for n3"].startswith(end)
-    assert facts["wait for n3"].endswith("(DIED)") == leaves
-    assert facts["slowest answer"].endswith(f"5 were asked, {4 if leaves else 5} answered")
+    return cluster
+
+
+def of_n1(cluster: Sharing) -> list[int]:
+    """The partitions that n1 is the only owner of."""
+    return [number for number in range(16) if cluster.states(number).get("n1") == "OWNING"]
+
+
+def test_a_paused_partition_says_whom_it_waits_for_and_what_goes_on(paused: Sharing, get: Get) -> None:
+    """DS10, DS12, DS16: since when, until when, what else is served; all others have their primaries."""
+    numbers = of_n1(paused)
+    assert [item["partition"] for item in get("/partitions", state="PAUSED")["items"]] == numbers
+    (asked,) = unheard(paused.state).servers  # type: ignore[union-attr]
+    said = get(f"/partitions/orders/{numbers[0]}/explain")["item"]
+    assert said["sentence"].endswith("and it is neither read nor written until n1 is heard.")
+    assert [(each["node"], each["since"], each["at_most_ms"]) for each in said["waiting_for"]] == [
+        ("n1", asked.at, None)
+    ], "n1 has the last copies, so no deadline stops it"
+    facts = said["facts"]
+    assert facts["waits for n1"].startswith("its map, which alone says whether its copy is still there; asked at")
+    assert facts["n1 is waited for until"].endswith("`topolog remove node n1` takes it out")
+    assert facts["goes on meanwhile"] == (
+        f"{16 - len(numbers)} partitions of group orders are read and written; other groups do not wait for this"
+    )
+    served = next(number for number in range(16) if number not in numbers)
+    assert "goes on meanwhile" not in get(f"/partitions/orders/{served}/explain")["item"]["facts"]
+
+
+def test_an_exchange_says_what_waits_for_whom_it_was_completed_without(paused: Sharing, get: Get) -> None:
+    """DS16, ON1-ON3: whom, since when, which partitions; the same is pending, and is overdue once the log says so."""
+    item = get("/exchanges/newest")["item"]
+    assert (item["state"], item["unheard"], item["overdue"]) == ("COMPLETED", ["n1"], [])
+    said = get("/exchanges/newest/explain")["item"]
+    assert said["sentence"].endswith("; it was completed without n1, still needed.")
+    numbers = of_n1(paused)
+    assert said["facts"]["paused of group orders"] == f"{len(numbers)} partitions: {ranges(numbers)} for n1"
+    assert said["facts"]["goes on of group orders"].startswith(f"{16 - len(numbers)} partitions of group orders are")
+    assert [each["node"] for each in said["waiting_for"]] == ["n1"]
+    pending = {each["kind"]: each for each in get("/pending")["items"]}
+    assert pending["PAUSED"]["ends"] == "without end, until n1 is heard or removed"
+    assert [each["node"] for each in pending["PAUSED"]["waits_for"]] == ["n1"]
+    assert pending["EXCHANGE"]["is_overdue"] is False
+    passed(paused, "warn")
+    paused.settle_exchange()
+    named_at = get("/exchanges/newest")["item"]["overdue_at"]
+    assert named_at == paused.position
+    assert get("/exchanges/newest/explain")["item"]["facts"]["overdue"].startswith(f"n1: named at position {named_at}")
+    assert get("/exchanges/newest/history")["items"][0]["event"] == "ExchangeOverdue"
+    overdue = next(each for each in get("/pending")["items"] if each["kind"] == "EXCHANGE")
+    assert overdue["is_overdue"] is True
+    assert overdue["sentence"] in get("/cluster")["item"]["news"]
+
+
+@pytest.mark.parametrize(
+    ("leaves", "end"), [(True, "it left at position"), (False, "it has been heard since, or is needed no more")]
+)
+def test_how_the_wait_for_whom_an_exchange_was_completed_without_has_ended(
+    paused: Sharing, get: Get, leaves: bool, end: str
+) -> None:
+    """DS17: it is heard, and the next exchange takes that in; or it leaves, and what it alone had is lost (DS12)."""
+    version = get("/exchanges/newest")["item"]["version"]
+    numbers = of_n1(paused)
+    paused.leave("n1") if leaves else paused.answer("n1")
+    paused.exchange()
+    assert get(f"/exchanges/{version}/explain")["item"]["facts"]["wait for n1"].startswith(end)
+    state = get(f"/partitions/orders/{numbers[0]}")["item"]["state"]
+    assert state == ("LOST" if leaves else "OWNING")
+    assert get("/exchanges/newest/explain")["item"]["waiting_for"] == []
+
+
+def test_a_map_that_has_come_is_an_answer_before_the_log_says_so(paused: Sharing, get: Get) -> None:
+    """Who has answered is told as soon as this reader has its map; of the past only what the log says."""
+    assert get("/exchanges/newest/explain")["item"]["facts"]["has not answered"] == "n1"
+    paused.send_map("n1")
+    said = get("/exchanges/newest/explain")["item"]
+    assert said["facts"]["has answered"] == "n1; the next exchange takes that in"
+    assert said["waiting_for"] == []
+    assert get(f"/partitions/orders/{of_n1(paused)[0]}/explain")["item"]["sentence"].endswith(
+        "until an exchange has decided who acts."
+    )
+
+
+def test_a_group_that_waits_for_its_first_server_says_for_which(chronicle: Chronicle, get: Get) -> None:
+    """DS10: a partition that never had an owner begins as soon as one of those that are wanted is there."""
+    cluster = Sharing(chronicle)
+    cluster.join("n1")
+    cluster.create("orders", 4, 0)
+    cluster.settle_exchange()
+    passed(cluster, "gather")
+    cluster.settle_exchange()
+    said = get("/partitions/orders/0/explain")["item"]
+    assert said["sentence"] == (
+        "Partition orders/0 has never been shared out: it begins on n1 as soon as that is heard."
+    )
+    assert said["facts"]["waits for n1"].startswith("a sign of life; asked at position ")
+    cluster.answer("n1")
+    cluster.rest()
+    assert get("/partitions/orders/0")["item"]["primary"] == "n1"
 
 
 def test_what_is_lost_can_be_given_up(chronicle: Chronicle, projector: Projector) -> None:

@@ -8,10 +8,11 @@ import pytest
 from tests.unit.projections.chronicle import FENCE_MS, Chronicle
 from tests.unit.projections.simulated import log_of, reading_of
 
+from topolog.events.awaited import unheard
 from topolog.events.baseline import ClusterStateRow
 from topolog.events.drains import DrainRow
 from topolog.events.errors import NotFound
-from topolog.events.exchange import ExchangeRow, HandOverRow, QueueRow
+from topolog.events.exchange import ExchangeRow, HandOverRow, QueueRow, newest_exchange
 from topolog.events.ids import Position, TopologyVersion
 from topolog.events.membership import NodeJoined, NodeRow, Standing, WaitingJoinRow
 from topolog.events.metadata import ProposalRow, RemovalRow
@@ -42,6 +43,9 @@ def open_in(state: State) -> Iterator[str]:
     yield from (f"proposal/{row.name}/{row.version}" for _, row in state.rows(ProposalRow))
     yield from (f"type-removal/{row.name}" for _, row in state.rows(RemovalRow))
     yield from (f"exchange/{row.version}" for _, row in state.rows(ExchangeRow) if row.completed_at is None)
+    missed, newest = unheard(state), newest_exchange(state)
+    if missed is not None and missed.servers and newest is not None and newest.completed_at is not None:
+        yield f"exchange/{newest.version}"
     yield from (f"queue/{row.triggers[0].version}" for _, row in state.rows(QueueRow))
     yield from (f"hand-over/{row.prepared_at}" for _, row in state.rows(HandOverRow))
     yield from (f"change/{row.number}" for _, row in state.rows(ChangeRow) if row.is_open)

@@ -36,7 +36,8 @@ def test_every_topic_is_there_with_what_it_is_for(client: Client) -> None:
     by_name = {item["name"]: item for item in items}
     assert by_name["decisions"]["topic"] == "topolog.main.decisions"
     assert (by_name["decisions"]["retention_ms"], by_name["lease-health"]["policy"]) == (-1, "compact")
-    assert [name for name, item in by_name.items() if item["is_read"]] == ["decisions", "dead", "lease-health", "trees"]
+    is_read = [name for name, item in by_name.items() if item["is_read"]]
+    assert is_read == ["decisions", "dead", "maps", "lease-health", "trees"]
     assert client.get(TOPICS, params={"is_read": "true", "fields": "name"}).json()["items"][0] == {"name": "decisions"}
     assert by_name["requests"] | {"records": None, "lag_s": None, "read": []} == by_name["requests"]
     for name in ("decisions", "topolog.main.decisions"):
@@ -65,7 +66,7 @@ def test_every_page_shows_the_present(client: Client, chronicle: Chronicle, proj
     projector.step()
     rest: Json = client.get(TOPICS, params={"cursor": first["next"]}).json()
     assert rest["asOf"]["position"] < projector.meta.position
-    assert [item["name"] for item in rest["items"] if item["is_read"]] == ["dead", "lease-health", "trees"]
+    assert [item["name"] for item in rest["items"] if item["is_read"]] == ["dead", "maps", "lease-health", "trees"]
 
 
 def test_a_watch_tells_how_far_the_reader_comes(
@@ -76,8 +77,8 @@ def test_a_watch_tells_how_far_the_reader_comes(
     lines = {"Accept": "application/jsonl"}
     with client.stream("GET", TOPICS, params={"watch": "true", "is_read": "true"}, headers=lines) as answer:
         events = map(json.loads, answer.iter_lines())
-        *found, synced = [next(events) for _ in range(5)]
-        assert [each["name"] for each in found] == ["dead", "decisions", "lease-health", "trees"]
+        *found, synced = [next(events) for _ in range(6)]
+        assert [each["name"] for each in found] == ["dead", "decisions", "lease-health", "maps", "trees"]
         assert (synced["type"], synced.get("token")) == ("SYNCED", None)
         chronicle.log.put(Topic.DEAD, "x", b"garbage")
         projector.step()

@@ -194,9 +194,9 @@ def test_a_mistyped_command_gets_a_proposal(cli: Cli) -> None:
 
 ALL = (
     "cluster (cl), nodes (no), leases (le), lease-health (lh), types (ty), groups (gr), partitions (pa), maps (ma), "
-    "exchanges (ex), baselines (bl), views (vi), joins (jo), databases (db), tables (ta), table-views (tv), "
-    "grants (gn), changes (ch), sessions (se), trees (tr), differences (di), repairs (rp), replicas (rl), "
-    "schedules (sc), decisions (de), requests (re), dead-letters (dl)."
+    "single-maps (sm), exchanges (ex), baselines (bl), views (vi), joins (jo), databases (db), tables (ta), "
+    "table-views (tv), grants (gn), changes (ch), sessions (se), trees (tr), differences (di), repairs (rp), "
+    "replicas (rl), schedules (sc), decisions (de), requests (re), dead-letters (dl)."
 )
 WITH_A_PAST = (
     "cluster (cl), nodes (no), types (ty), groups (gr), partitions (pa), exchanges (ex), baselines (bl), views (vi), "
