@@ -98,12 +98,12 @@ class ExchangeChecks:
             case x.ExchangeStarted() as started:
                 self._is_open, self._awaited = True, {}
                 if not self._goes_on:
-                    self._answers.begin(standing.place.position, standing.at_ns)
+                    self._answers.begin(standing.place.position)
                 self._ask(started.awaited, standing)
             case x.ExchangeMerged() as merged:
                 self._ask(merged.awaited, standing)
             case x.ExchangeCompleted() as completed:
-                self._check_completed(completed)
+                self._check_completed(completed, standing)
             case x.ExchangeQueued(type=x.TriggerType.ANSWERED):
                 self._check_led_on()
             case m.LeaseStopped(reason=m.LeaveReason.STUCK) as stopped:
@@ -158,7 +158,7 @@ class ExchangeChecks:
         """The next life of the node is another one: nothing that this one has said is asked for (DS13)."""
         self._unheard.discard(life)
 
-    def _check_completed(self, completed: x.ExchangeCompleted) -> None:
+    def _check_completed(self, completed: x.ExchangeCompleted, standing: Standing) -> None:
         if completed.version <= self._completed:
             raise Broken(Rule.EXCHANGES, f"{completed.version} is completed behind {self._completed}")
         self._completed, self._is_open = completed.version, False
@@ -172,7 +172,7 @@ class ExchangeChecks:
                 self._check_needless(completed, node)
         self._awaited = {}
         self._outcomes.note_completed()
-        self._note_unheard(completed)
+        self._note_unheard(completed, standing)
 
     def _has_answered(self, asked: w.Awaited) -> bool:
         life = asked.node, asked.incarnation
@@ -190,14 +190,14 @@ class ExchangeChecks:
                 what = f"{completed.version} is completed without {node}: {group}/{partition} waits for it"
                 raise Broken(Rule.EXCHANGES, what)
 
-    def _note_unheard(self, completed: x.ExchangeCompleted) -> None:
-        """Of those that the one before has missed too the wait goes on (DS17)."""
+    def _note_unheard(self, completed: x.ExchangeCompleted, standing: Standing) -> None:
+        """Of those that the one before has missed too the wait goes on (DS17); others are asked by this at the latest."""
         before = self._unheard
         self._unheard = {_life(self._ledger.state, node) for node in completed.unheard}
         self._goes_on = bool(completed.unheard)
         if not self._goes_on:
             self._led_on.clear()
-        first = _Asked(self._answers.begun_at, self._answers.begun_ns)
+        first = _Asked(standing.place.position, standing.at_ns)
         self._asked = {life: self._asked.get(life, first) for life in self._unheard}
         missed = w.unheard(self._ledger.state)
         for each in missed.servers if missed else ():
