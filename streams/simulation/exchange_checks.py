@@ -6,7 +6,6 @@ outcome changes partitions is judged in `outcome_checks.py`.
 """
 
 import msgspec
-import numpy as np
 
 from topolog.events import awaited as w
 from topolog.events import baseline as b
@@ -16,7 +15,7 @@ from topolog.events import membership as m
 from topolog.events import ownership as o
 from topolog.events.codec import CODEC
 from topolog.events.ids import Incarnation, NodeId, Position, TopologyVersion
-from topolog.events.last_owners import owns
+from topolog.events.last_owners import paused_in
 from topolog.events.log import Entry
 from topolog.events.ownership import OwnershipRow
 from topolog.events.single_maps import SinglePartitionMap
@@ -191,7 +190,7 @@ class ExchangeChecks:
                 raise Broken(Rule.EXCHANGES, what)
 
     def _note_unheard(self, completed: x.ExchangeCompleted, standing: Standing) -> None:
-        """Of those that the one before has missed too the wait goes on (DS17); others are asked by this at the latest."""
+        """Of those that the one before has missed too the wait goes on (DS17); others are asked here at last."""
         before = self._unheard
         self._unheard = {_life(self._ledger.state, node) for node in completed.unheard}
         self._goes_on = bool(completed.unheard)
@@ -267,9 +266,4 @@ def _shares_out(state: State) -> bool:
 
 def _paused(state: State) -> list[tuple[str, int]]:
     """Where nobody acts though the log knows owners, and nobody has given these up for lost."""
-    found = []
-    for _, row in state.rows(OwnershipRow):
-        columns = o.Columns(row)
-        is_paused = (columns.acting == o.NOBODY) & (columns.lost == 0) & owns(columns).any(axis=1)
-        found += [(row.group, row.first + at) for at in np.flatnonzero(is_paused).tolist()]
-    return found
+    return [(row.group, partition) for _, row in state.rows(OwnershipRow) for partition in paused_in(row)]
