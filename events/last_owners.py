@@ -32,6 +32,13 @@ def owned_by_none_of(row: OwnershipRow, nodes: Sequence[NodeNumber]) -> list[int
     return [row.first + at for at in np.flatnonzero(_is_torn(columns, nodes)).tolist()]
 
 
+def paused_in(row: OwnershipRow) -> list[int]:
+    """The partitions of a row that have owners, none of whom acts, and are not lost."""
+    columns = Columns(row)
+    is_paused = (columns.acting == NOBODY) & (columns.lost == 0) & owns(columns).any(axis=1)
+    return [row.first + at for at in np.flatnonzero(is_paused).tolist()]
+
+
 def holds_any(rows: Iterable[OwnershipRow], node: NodeNumber) -> bool:
     """Whether the node holds a copy of anything in these rows."""
     return bool((np.frombuffer(b"".join([row.holders for row in rows]), "<u2") == node).any())

@@ -10,23 +10,21 @@ _Parts = dict[int, SinglePartitionMap]
 
 
 class Answers:
-    """`begun_at`: from which position on answers count, as `applied` by who gives them (DS17); `begun_ns`: when that
-    came to stand in the log.
+    """`begun_at`: from which position on answers count, as `applied` by who gives them (DS17).
 
     A leader may have read less than stands here, never more. `came_ns`: when the first map of a life came that counts.
     """
 
     def __init__(self) -> None:
         self.begun_at = NOWHERE
-        self.begun_ns = 0
         self.came_ns: dict[Life, int] = {}
         self._maps: dict[Life, NodeMap] = {}
         self._applied: dict[Incarnation, Position] = {}
         self._arriving: dict[tuple[Life, int], _Parts] = {}
 
-    def begin(self, at: Position, at_ns: int) -> None:
+    def begin(self, at: Position) -> None:
         """From here on answers count anew."""
-        self.begun_at, self.begun_ns = at, at_ns
+        self.begun_at = at
         self.came_ns.clear()
 
     def note_map(self, told: SinglePartitionMap, now_ns: int) -> None:

@@ -6,7 +6,6 @@ outcome changes partitions is judged in `outcome_checks.py`.
 """
 
 import msgspec
-import numpy as np
 
 from topolog.events import awaited as w
 from topolog.events import baseline as b
@@ -16,7 +15,7 @@ from topolog.events import membership as m
 from topolog.events import ownership as o
 from topolog.events.codec import CODEC
 from topolog.events.ids import Incarnation, NodeId, Position, TopologyVersion
-from topolog.events.last_owners import owns
+from topolog.events.last_owners import paused_in
 from topolog.events.log import Entry
 from topolog.events.ownership import OwnershipRow
 from topolog.events.single_maps import SinglePartitionMap
@@ -98,12 +97,12 @@ class ExchangeChecks:
             case x.ExchangeStarted() as started:
                 self._is_open, self._awaited = True, {}
                 if not self._goes_on:
-                    self._answers.begin(standing.place.position, standing.at_ns)
+                    self._answers.begin(standing.place.position)
                 self._ask(started.awaited, standing)
             case x.ExchangeMerged() as merged:
                 self._ask(merged.awaited, standing)
             case x.ExchangeCompleted() as completed:
-                self._check_completed(completed)
+                self._check_completed(completed, standing)
             case x.ExchangeQueued(type=x.TriggerType.ANSWERED):
                 self._check_led_on()
             case m.LeaseStopped(reason=m.LeaveReason.STUCK) as stopped:
@@ -134,7 +133,7 @@ class ExchangeChecks:
     def unrest(self) -> str:
         """Whom the last exchange still waits for, what is paused; raises nothing."""
         state = self._ledger.state
-        if not b.cluster_state(state).shares_out:
+        if not _shares_out(state):
             return ""
         missed = w.unheard(state)
         if missed is not None and missed.servers:
@@ -144,7 +143,7 @@ class ExchangeChecks:
 
     def check_rest(self) -> None:
         """When all else is at rest."""
-        if b.cluster_state(self._ledger.state).shares_out:
+        if _shares_out(self._ledger.state):
             self._outcomes.check_rest()
 
     # Whom it waits for.
@@ -158,7 +157,7 @@ class ExchangeChecks:
         """The next life of the node is another one: nothing that this one has said is asked for (DS13)."""
         self._unheard.discard(life)
 
-    def _check_completed(self, completed: x.ExchangeCompleted) -> None:
+    def _check_completed(self, completed: x.ExchangeCompleted, standing: Standing) -> None:
         if completed.version <= self._completed:
             raise Broken(Rule.EXCHANGES, f"{completed.version} is completed behind {self._completed}")
         self._completed, self._is_open = completed.version, False
@@ -172,7 +171,7 @@ class ExchangeChecks:
                 self._check_needless(completed, node)
         self._awaited = {}
         self._outcomes.note_completed()
-        self._note_unheard(completed)
+        self._note_unheard(completed, standing)
 
     def _has_answered(self, asked: w.Awaited) -> bool:
         life = asked.node, asked.incarnation
@@ -190,14 +189,14 @@ class ExchangeChecks:
                 what = f"{completed.version} is completed without {node}: {group}/{partition} waits for it"
                 raise Broken(Rule.EXCHANGES, what)
 
-    def _note_unheard(self, completed: x.ExchangeCompleted) -> None:
-        """Of those that the one before has missed too the wait goes on (DS17)."""
+    def _note_unheard(self, completed: x.ExchangeCompleted, standing: Standing) -> None:
+        """Of those that the one before has missed too the wait goes on (DS17); others are asked here at last."""
         before = self._unheard
         self._unheard = {_life(self._ledger.state, node) for node in completed.unheard}
         self._goes_on = bool(completed.unheard)
         if not self._goes_on:
             self._led_on.clear()
-        first = _Asked(self._answers.begun_at, self._answers.begun_ns)
+        first = _Asked(standing.place.position, standing.at_ns)
         self._asked = {life: self._asked.get(life, first) for life in self._unheard}
         missed = w.unheard(self._ledger.state)
         for each in missed.servers if missed else ():
@@ -214,7 +213,7 @@ class ExchangeChecks:
 
     def _check_late(self, due_ns: int) -> None:
         """Whoever has answered late is missed no more: another exchange has begun, in which that counts."""
-        for life in self._unheard:
+        for life in self._unheard if _shares_out(self._ledger.state) else ():
             came_ns = self._answers.came_ns.get(life, due_ns)
             is_due = max(came_ns, self._shared_out_ns) < due_ns
             if is_due and not self._is_open and self._leads_well(due_ns):
@@ -229,7 +228,7 @@ class ExchangeChecks:
 
     def _note_paused(self, now_ns: int) -> None:
         state = self._ledger.state
-        if not b.cluster_state(state).shares_out:
+        if not _shares_out(state):
             self._paused_ns.clear()
             self._shared_out_ns = now_ns
             return
@@ -260,11 +259,11 @@ def _life(state: State, node: NodeId) -> Life:
     return row.node, row.incarnation
 
 
+def _shares_out(state: State) -> bool:
+    """Whether anything is shared out: without groups no exchange could mend anything."""
+    return b.cluster_state(state).shares_out and state.count(g.GroupRow) > 0
+
+
 def _paused(state: State) -> list[tuple[str, int]]:
     """Where nobody acts though the log knows owners, and nobody has given these up for lost."""
-    found = []
-    for _, row in state.rows(OwnershipRow):
-        columns = o.Columns(row)
-        is_paused = (columns.acting == o.NOBODY) & (columns.lost == 0) & owns(columns).any(axis=1)
-        found += [(row.group, row.first + at) for at in np.flatnonzero(is_paused).tolist()]
-    return found
+    return [(row.group, partition) for _, row in state.rows(OwnershipRow) for partition in paused_in(row)]

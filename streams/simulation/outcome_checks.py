@@ -58,8 +58,8 @@ class OutcomeChecks:
         self._since, self._resets = None, _resets(state)
 
     def check_rest(self) -> None:
-        """Whoever the affinity wants owns, also whom an exchange has left out (DS15, DS19); it wants others where
-        somebody is being stopped."""
+        """Whoever the affinity wants owns, also whom an exchange has left out (DS15, DS19). While somebody is being
+        stopped it wants others already."""
         state = self._ledger.state
         if any(row.standing is not m.Standing.MEMBER for row in m.members(state)):
             return

@@ -327,7 +327,7 @@ DEFECTS: Sequence[tuple[Defect, Faults, int, Rule]] = (
     (who_leaves_stays_in_the_owner_row, SHARING, 6, Rule.CONVERGES),
     (what_is_lost_begins_empty, SHARING, 3, Rule.NO_WRITE_LOST),
     (a_returning_copy_owns_by_its_own_word, SHARING, 16, Rule.CONFIRMED),
-    (a_former_life_answers, SHARING, 44, Rule.PRESENT),
+    (a_former_life_answers, SHARING, 14, Rule.LISTED),
     (a_listing_of_a_former_life_counts, HANGING, 27, Rule.PRESENT),
     (who_is_silent_owns_still, HANGING, 8, Rule.CONFIRMED),
     (what_a_silent_server_may_have_is_lost, HANGING, 8, Rule.LOST),
@@ -336,10 +336,10 @@ DEFECTS: Sequence[tuple[Defect, Faults, int, Rule]] = (
     (an_exchange_waits_for_all_that_it_needs, MUTED, 13, Rule.SERVED),
     (a_late_answer_starts_nothing, MUTED, 17, Rule.LATE),
     (a_late_answer_does_not_count_in_the_next, HANGING, 16, Rule.ENDS),
-    (answers_count_from_the_newest_that_missed_somebody, HANGING, 19, Rule.LATE),
+    (answers_count_from_the_newest_that_missed_somebody, HANGING, 4, Rule.LATE),
     (a_cancelled_hand_over_leaves_nobody_acting, MOVING, 5, Rule.NOBODY_ACTS),
     (the_wanted_but_unlisted_are_forgotten, HANGING, 6, Rule.ALL_WANTED),
-    (a_heartbeat_is_as_good_as_a_map, MUTED, 104, Rule.LOST),
+    (a_heartbeat_is_as_good_as_a_map, MUTED, 72, Rule.LOST),
     (copies_change_while_an_exchange_is_open, ANY, 0, Rule.EXCHANGES),
 )
 

@@ -21,6 +21,7 @@ from topolog.streams.coordinator.driver import Driver, LeaseTerms
 from topolog.streams.node.core import Phase
 from topolog.streams.node.past_disk import MemoryDisk
 from topolog.streams.node.session import Session
+from topolog.streams.rules.exchange import Patience
 from topolog.streams.simulation.checks import Checks
 from topolog.streams.simulation.world import World
 
@@ -167,7 +168,7 @@ def test_while_no_coordinator_runs_nothing_is_at_rest() -> None:
 def test_an_owner_that_came_back_behind_the_question_is_found_by_the_next_coordinator() -> None:
     """DS2, K4, seed 13: its joining waits behind an open exchange when the only coordinator dies; till the next one
     leads the partitions stay lost."""
-    world = scenarios.World(["c1"])
+    world = scenarios.World(["c1"], patience=Patience(gather_ms=60_000))
     world.node("n1", folder="disk of n1")
     asked = world.node("n2")
     world.create_group("operator", GroupDefinition("orders", 8, 0))
