@@ -27,7 +27,8 @@ FENCE = "10s"
 """Shorter than a reader's: the node that hangs is out 15 s earlier, and all that is shown is the same."""
 
 SHOWN_LINES_MAX = 14
-LEFT_RUNNING, CTRL_C = ("topolog demo load", "topolog demo validator shop.customer"), "^C"
+LEFT_RUNNING = ("topolog demo load", "topolog demo stranger --hangs", "topolog demo validator shop.customer")
+CTRL_C = "^C"
 REPORT_LINES = 7
 """Of what was left running, at its end."""
 
@@ -76,7 +77,7 @@ class Shell:
     def __init__(self, folder: Path, environment: dict[str, str]) -> None:
         self._folder = folder
         self._environment = environment
-        self._running: subprocess.Popen[str] | None = None
+        self._running: list[subprocess.Popen[str]] = []
 
     def run(self, command: str) -> list[str]:
         """What the command prints, both streams in the order of a terminal."""
@@ -98,7 +99,7 @@ class Shell:
 
     def _leave_running(self, command: str) -> list[str]:
         """In a terminal of its own; its first line."""
-        self._running = subprocess.Popen(
+        started = subprocess.Popen(
             command.split(),
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -107,21 +108,23 @@ class Shell:
             env=self._environment,
             process_group=0,
         )
-        assert self._running.stdout is not None
-        return [self._running.stdout.readline().rstrip("\n")]
+        self._running.append(started)
+        assert started.stdout is not None
+        return [started.stdout.readline().rstrip("\n")]
 
     def _interrupt(self) -> list[str]:
-        """What it had to say since, and in the end; it found nothing wrong."""
-        assert self._running is not None
-        self._running.send_signal(signal.SIGINT)
-        said, _ = self._running.communicate(timeout=PATIENCE_S)
-        assert self._running.returncode == 0, said
+        """The newest: what it had to say since, and in the end; it found nothing wrong."""
+        newest = self._running[-1]
+        newest.send_signal(signal.SIGINT)
+        said, _ = newest.communicate(timeout=PATIENCE_S)
+        self._running.pop()
+        assert newest.returncode == 0, said
         return said.splitlines()
 
     def close(self) -> None:
-        if self._running is not None and self._running.poll() is None:
-            self._running.kill()
-            self._running.communicate()
+        for each in self._running:
+            each.kill()
+            each.communicate()
 
 
 @pytest.fixture(scope="module")
