@@ -1,4 +1,4 @@
-"""The log on Apache Kafka: with `kafka_admin.py` all that imports confluent_kafka, and where its errors become ours.
+"""The log on Apache Kafka: with `kafka_….py` all that imports confluent_kafka, and where its errors become ours.
 
 Three settings matter more than they look. `partitioner=murmur2_random`: librdkafka's default sends a key to another
 partition than Java, faust and aiokafka do. `fetch.queue.backoff.ms=1`: the default of a second starves a reader that
@@ -8,6 +8,7 @@ fetch that found nothing, so `fetch.wait.max.ms` is how long the proof takes.
 
 import contextlib
 import logging
+import threading
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Set
 from functools import partial
@@ -23,14 +24,15 @@ from confluent_kafka import (
     TopicPartition,
 )
 from confluent_kafka.admin import AdminClient
-from confluent_kafka.admin._listoffsets import OffsetSpec
 
 from topolog.events.errors import BadInput, LogDiverged, NotAllowed, Unreachable
 from topolog.events.framing import unframed
 from topolog.events.ids import Offset
+from topolog.events.kafka_ends import Ends, Place
+from topolog.events.kafka_outage import Outage
 from topolog.events.last_read import LastRead
 from topolog.events.log import Entry, Headers, OnDelivery, Partition
-from topolog.events.topics import RECORD_BYTES_MAX, Topic, topic_name
+from topolog.events.topics import PARTITIONS, RECORD_BYTES_MAX, Topic, topic_name
 
 KafkaSettings = Mapping[str, str]
 """librdkafka's own settings, passed through to every client; `bootstrap.servers` is the one that must be there."""
@@ -39,11 +41,10 @@ REACH_TIMEOUT_S = 5.0
 """How long a broker may be silent before a command says that it cannot be reached."""
 
 _BATCH_MAX = 500
-_HEARS_TIMEOUT_S = 1.0
 _CONNECT_TIMEOUT_S = 1.0
 _LOGGER = logging.getLogger("topolog.kafka")
 _LIBRARY = logging.getLogger("topolog.kafka.librdkafka")
-_LIBRARY.setLevel(logging.CRITICAL)  # it repeats itself once a second while a broker is away; _Outage says it once
+_LIBRARY.setLevel(logging.CRITICAL)  # it repeats itself once a second while a broker is away; Outage says it once
 
 _DENIED_PATIENCE_S = 5.0
 """How long a topic may be denied before a reader gives up: rights that were just given take a moment to spread."""
@@ -55,6 +56,8 @@ _DENIED = (
 )
 _OFFSET_GONE = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._LOG_TRUNCATION)
 _Client = TypeVar("_Client", Consumer, Producer, AdminClient)
+_IMPATIENT = {"reconnect.backoff.max.ms": "1000", "topic.metadata.refresh.fast.interval.ms": "100"}
+"""Of each client that lives long: its default of ten seconds between two attempts is half a fence."""
 
 
 def client(kind: type[_Client], settings: Mapping[str, Any]) -> _Client:
@@ -92,28 +95,6 @@ def denied(settings: KafkaSettings, topic: str) -> NotAllowed:
     )
 
 
-class _Outage:
-    """Says once that no broker answers, and once that one does again: a state, where librdkafka counts attempts.
-
-    Only a reader has one. It is polled all the time, so what it says is true when it says it, and from one thread; a
-    writer hears of an outage when it next has something to send, which may be long after.
-    """
-
-    def __init__(self, address: str) -> None:
-        self._address = address
-        self._is_on = False
-
-    def on_error(self, error: KafkaError) -> None:
-        if error.code() == KafkaError._ALL_BROKERS_DOWN and not self._is_on:
-            self._is_on = True
-            _LOGGER.warning("No Kafka broker answers at %s; trying again until one does.", self._address)
-
-    def over(self) -> None:
-        if self._is_on:
-            self._is_on = False
-            _LOGGER.warning("Kafka answers again at %s.", self._address)
-
-
 class KafkaReader:
     """One consumer without a group, with every partition a process reads, polled by one thread.
 
@@ -122,22 +103,26 @@ class KafkaReader:
 
     def __init__(self, settings: KafkaSettings, cluster: str, later: Collection[Topic] = ()) -> None:
         self._names = {topic_name(cluster, topic): topic for topic in Topic}
+        self._starts: dict[Partition, int] = {}
         self._at_end: dict[Partition, bool] = {}
         self._read_to: dict[Partition, int] = {}
         self._asked_about: set[Topic] = set()
         self._later = frozenset(later)
         self._cluster = cluster
         self._settings = dict(settings)
-        self._admin: AdminClient | None = None
-        self._asked: dict[Topic, tuple[float, dict[TopicPartition, Any]]] = {}
-        self._outage = _Outage(settings.get("bootstrap.servers", ""))
+        self._ends = _ends(settings)
+        self._outage = Outage(settings.get("bootstrap.servers", ""), self._ends, speaks=True)
         self._denied: dict[str, float] = {}
         self._last_read = LastRead(partial(KafkaReader, settings, cluster))
-        self._consumer = client(
+        self._consumer = self._connected()
+
+    def _connected(self) -> Consumer:
+        return client(
             Consumer,
             {
-                **settings,
-                "group.id": f"topolog.{cluster}.reader",
+                **self._settings,
+                **_IMPATIENT,
+                "group.id": f"topolog.{self._cluster}.reader",
                 "enable.auto.commit": "false",
                 "enable.auto.offset.store": "false",
                 "auto.offset.reset": "error",
@@ -146,8 +131,6 @@ class KafkaReader:
                 "fetch.queue.backoff.ms": "1",
                 "fetch.min.bytes": "1",
                 "fetch.wait.max.ms": "100",
-                "reconnect.backoff.max.ms": "1000",
-                "topic.metadata.refresh.fast.interval.ms": "100",
                 "error_cb": self._outage.on_error,
             },
         )
@@ -156,15 +139,17 @@ class KafkaReader:
         # "The oldest" is asked for as offset 0: resolving it first would cost half a second, and where 0 is no longer
         # kept the reader is sent to the oldest record anyway.
         self._ask_about({topic for topic, _ in starts} | self._later)
+        self._begin({partition: start or 0 for partition, start in starts.items()})
+        self._last_read.start_over()
+
+    def _begin(self, starts: Mapping[Partition, int]) -> None:
+        self._starts = dict(starts)
         self._at_end = dict.fromkeys(starts, False)
         self._read_to.clear()
-        self._last_read.start_over()
-        self._consumer.assign(
-            [
-                TopicPartition(topic_name(self._cluster, topic), number, start or 0)
-                for (topic, number), start in starts.items()
-            ]
-        )
+        self._consumer.assign([TopicPartition(*place, starts[each]) for place, each in self._places().items()])
+
+    def _places(self) -> dict[Place, Partition]:
+        return {(topic_name(self._cluster, topic), number): (topic, number) for topic, number in self._at_end}
 
     def _ask_about(self, topics: Set[Topic]) -> None:
         """Who leads topics that are new to this client: left to itself, librdkafka asks at the turn of a second.
@@ -186,10 +171,20 @@ class KafkaReader:
         # consume(n, timeout) waits for n records or the full timeout, so wait with poll and drain with consume.
         first = self._consumer.poll(timeout_s)
         self._check_let()
+        if self._outage.is_missed(self._places() if self._outage.is_on else ()):
+            self._replace()
         if first is None:
             return []
         messages = [first, *self._consumer.consume(_BATCH_MAX, 0)]
         return [entry for message in messages if (entry := self._entry(message)) is not None]
+
+    def _replace(self) -> None:
+        """Go on with another client where this one has read to."""
+        _LOGGER.warning("Kafka answers others, and not this reader: it is connected anew.")
+        lost, self._consumer = self._consumer, self._connected()
+        lost.close()
+        self._asked_about.clear()
+        self._begin({**self._starts, **self._read_to})
 
     def at_end(self, topic: Topic) -> bool:
         ends = [at_end for (each, _), at_end in self._at_end.items() if each is topic]
@@ -198,29 +193,13 @@ class KafkaReader:
     def hears(self, topic: Topic) -> bool:
         # Asked on a connection of its own, without waiting: on the consumer's own connection the question would stand
         # behind a fetch, half a second long.
-        asked_at_s, asked = self._asked.pop(topic, (0.0, None))
-        if asked is None or time.monotonic() - asked_at_s > _HEARS_TIMEOUT_S:
-            self._asked[topic] = time.monotonic(), self._ask_for_ends(topic)
-            return False
-        if not all(future.done() for future in asked.values()):
-            self._asked[topic] = asked_at_s, asked
-            return False
-        try:
-            ends = {(self._names[each.topic], each.partition): future.result().offset for each, future in asked.items()}
-        except KafkaException:
+        places = self._places()
+        ends = self._ends.ask([place for place, (each, _) in places.items() if each is topic])
+        if ends is None:
             return False
         # Each partition by itself: where many write, no moment is the end of all of them at once.
-        has_read = all(self._read_to.get(partition, -1) >= end for partition, end in ends.items())
+        has_read = all(self._read_to.get(places[place], -1) >= end for place, end in ends.items())
         return has_read and not self._last_read.is_in_doubt
-
-    def _ask_for_ends(self, topic: Topic) -> dict[TopicPartition, Any]:
-        if self._admin is None:
-            self._admin = client(AdminClient, self._settings)
-        partitions = [
-            TopicPartition(topic_name(self._cluster, each), number) for each, number in self._at_end if each is topic
-        ]
-        newest: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]  # the library's gap
-        return self._admin.list_offsets(dict.fromkeys(partitions, newest), request_timeout=_HEARS_TIMEOUT_S)
 
     def counted(self, entry: Entry, fence_ms: int) -> None:
         self._last_read.counted(entry, fence_ms)
@@ -303,26 +282,30 @@ class KafkaReader:
 
 
 class KafkaWriter:
-    """One idempotent producer, acks from all in-sync replicas. `linger_ms` trades latency for batches."""
+    """One idempotent producer, acks from all in-sync replicas. `linger_ms` trades latency for batches.
+
+    Any thread may append; one serves.
+    """
 
     def __init__(
         self, settings: KafkaSettings, cluster: str, *, linger_ms: float = 0, timeout_ms: int = 30_000
     ) -> None:
         self._names = {topic: topic_name(cluster, topic) for topic in Topic}
-        self._producer = client(
-            Producer,
-            {
-                **settings,
-                "enable.idempotence": "true",
-                "acks": "all",
-                "partitioner": "murmur2_random",
-                "linger.ms": str(linger_ms),
-                "delivery.timeout.ms": str(timeout_ms),
-                "request.timeout.ms": str(min(timeout_ms, 10_000)),
-                "reconnect.backoff.max.ms": "1000",
-                "topic.metadata.refresh.fast.interval.ms": "100",
-            },
-        )
+        self._outage = Outage(settings.get("bootstrap.servers", ""), _ends(settings), speaks=False)
+        self._settings = {
+            **settings,
+            **_IMPATIENT,
+            "enable.idempotence": "true",
+            "acks": "all",
+            "partitioner": "murmur2_random",
+            "linger.ms": str(linger_ms),
+            "delivery.timeout.ms": str(timeout_ms),
+            "request.timeout.ms": str(min(timeout_ms, 10_000)),
+            "error_cb": self._outage.on_error,
+        }
+        self._used: dict[Topic, list[Place]] = {}
+        self._replacing = threading.Lock()
+        self._producer = client(Producer, self._settings)
 
     def connect(self, topic: Topic) -> None:
         """Ask now what the first append to the topic would have to ask; without an answer that one asks again."""
@@ -335,21 +318,44 @@ class KafkaWriter:
         size = len(value) + sum(len(name) + len(content) for name, content in headers)
         if size > RECORD_BYTES_MAX:
             raise BadInput(f"A record for {topic.short_name} has {size} bytes, the limit is {RECORD_BYTES_MAX}.")
-        with _producing():
+        if topic not in self._used:
+            self._used[topic] = [(self._names[topic], number) for number in range(PARTITIONS[topic])]
+        with self._replacing, _producing():
             try:
                 self._producer.produce(
                     self._names[topic],
                     value,
                     key.encode("utf-8", "surrogateescape"),  # a dead letter's key is that of its record, to the byte
                     headers=list(headers),
-                    on_delivery=None if on_delivery is None else _delivery(on_delivery),
+                    on_delivery=partial(self._on_delivery, on_delivery),
                 )
             except BufferError as error:
                 raise Unreachable(f"{topic.short_name} takes no more records: {error}.") from error
 
+    def _on_delivery(self, on_delivery: OnDelivery | None, error: KafkaError | None, message: Message) -> None:
+        if error is None:
+            self._outage.over()
+        if on_delivery is not None:
+            on_delivery(*((None, Offset(_number(message.offset()))) if error is None else (error.str(), None)))
+
     def serve(self) -> None:
         with _producing():
             self._producer.poll(0)
+        if self._outage.is_on and self._outage.is_missed([place for each in self._used.values() for place in each]):
+            self._replace()
+
+    def _replace(self) -> None:
+        """Go on with another client. What this one was given and has not delivered has failed: whoever gave it is told,
+        as when it had taken too long."""
+        with self._replacing:
+            lost, self._producer = self._producer, client(Producer, self._settings)
+        if count := len(lost):
+            _LOGGER.warning(
+                "Kafka answers others, and not this writer: it is connected anew, without %d records.", count
+            )
+        with _producing():
+            lost.purge()
+            lost.flush(_CONNECT_TIMEOUT_S)
 
     def flush(self, timeout_s: float) -> int:
         with _producing():
@@ -358,6 +364,10 @@ class KafkaWriter:
     def close(self) -> None:
         with contextlib.suppress(LogDiverged, Unreachable):
             self.flush(5)
+
+
+def _ends(settings: KafkaSettings) -> Ends:
+    return Ends(partial(client, AdminClient, {**settings, **_IMPATIENT}))
 
 
 @contextlib.contextmanager
@@ -392,12 +402,6 @@ def _of_librdkafka(raised: KafkaException | SystemError) -> KafkaException:
     if cause is None:
         raise raised
     return cause
-
-
-def _delivery(on_delivery: OnDelivery) -> Any:
-    return lambda error, message: (
-        on_delivery(None, Offset(_number(message.offset()))) if error is None else on_delivery(error.str(), None)
-    )
 
 
 def _headers(message: Message) -> Iterable[tuple[str, bytes | str | None]]:
