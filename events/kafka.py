@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 from confluent_kafka import (
     OFFSET_BEGINNING,
     Consumer,
+    IsolationLevel,
     KafkaError,
     KafkaException,
     Message,
@@ -29,7 +30,7 @@ from topolog.events.errors import BadInput, LogDiverged, NotAllowed, Unreachable
 from topolog.events.framing import unframed
 from topolog.events.ids import Offset
 from topolog.events.kafka_ends import Ends, Place
-from topolog.events.kafka_outage import Outage
+from topolog.events.kafka_outage import UNTAKEN_S, Attention, Outage
 from topolog.events.last_read import LastRead
 from topolog.events.log import Entry, Headers, OnDelivery, Partition
 from topolog.events.topics import PARTITIONS, RECORD_BYTES_MAX, Topic, topic_name
@@ -111,7 +112,8 @@ class KafkaReader:
         self._cluster = cluster
         self._settings = dict(settings)
         self._ends = _ends(settings)
-        self._outage = Outage(settings.get("bootstrap.servers", ""), self._ends, speaks=True)
+        self._outage = Outage(settings.get("bootstrap.servers", ""))
+        self._attention = Attention(_ends(settings, IsolationLevel.READ_COMMITTED))
         self._denied: dict[str, float] = {}
         self._last_read = LastRead(partial(KafkaReader, settings, cluster))
         self._consumer = self._connected()
@@ -171,16 +173,22 @@ class KafkaReader:
         # consume(n, timeout) waits for n records or the full timeout, so wait with poll and drain with consume.
         first = self._consumer.poll(timeout_s)
         self._check_let()
-        if self._outage.is_missed(self._places() if self._outage.is_on else ()):
+        if first is not None:
+            self._attention.got()
+        elif self._attention.is_lost(self._places(), self._is_there_more):
             self._replace()
         if first is None:
             return []
         messages = [first, *self._consumer.consume(_BATCH_MAX, 0)]
         return [entry for message in messages if (entry := self._entry(message)) is not None]
 
+    def _is_there_more(self, ends: Mapping[Place, int]) -> bool:
+        places = self._places()  # each by itself: where many write, no moment is the end of all of them at once
+        return any(self._read_to.get(places[place], -1) < end for place, end in ends.items() if place in places)
+
     def _replace(self) -> None:
         """Go on with another client where this one has read to."""
-        _LOGGER.warning("Kafka answers others, and not this reader: it is connected anew.")
+        _LOGGER.warning("This reader has not got for a while what is there: it is connected anew.")
         lost, self._consumer = self._consumer, self._connected()
         lost.close()
         self._asked_about.clear()
@@ -197,9 +205,7 @@ class KafkaReader:
         ends = self._ends.ask([place for place, (each, _) in places.items() if each is topic])
         if ends is None:
             return False
-        # Each partition by itself: where many write, no moment is the end of all of them at once.
-        has_read = all(self._read_to.get(places[place], -1) >= end for place, end in ends.items())
-        return has_read and not self._last_read.is_in_doubt
+        return not self._is_there_more(ends) and not self._last_read.is_in_doubt
 
     def counted(self, entry: Entry, fence_ms: int) -> None:
         self._last_read.counted(entry, fence_ms)
@@ -284,14 +290,21 @@ class KafkaReader:
 class KafkaWriter:
     """One idempotent producer, acks from all in-sync replicas. `linger_ms` trades latency for batches.
 
-    Any thread may append; one serves.
+    What is in flight when all brokers are lost is sent again once one is back, by librdkafka. `gives_up`: it has failed
+    instead, for another copy of the log may come back, where it must not stand. Any thread may append; one serves.
     """
 
     def __init__(
-        self, settings: KafkaSettings, cluster: str, *, linger_ms: float = 0, timeout_ms: int = 30_000
+        self,
+        settings: KafkaSettings,
+        cluster: str,
+        *,
+        linger_ms: float = 0,
+        timeout_ms: int = 30_000,
+        gives_up: bool = False,
     ) -> None:
         self._names = {topic: topic_name(cluster, topic) for topic in Topic}
-        self._outage = Outage(settings.get("bootstrap.servers", ""), _ends(settings), speaks=False)
+        self._attention = Attention(_ends(settings), UNTAKEN_S)
         self._settings = {
             **settings,
             **_IMPATIENT,
@@ -301,11 +314,21 @@ class KafkaWriter:
             "linger.ms": str(linger_ms),
             "delivery.timeout.ms": str(timeout_ms),
             "request.timeout.ms": str(min(timeout_ms, 10_000)),
-            "error_cb": self._outage.on_error,
+            "error_cb": self._on_error,
         }
+        self._gives_up = gives_up
+        self._given_up = self._interruptions = 0
         self._used: dict[Topic, list[Place]] = {}
         self._replacing = threading.Lock()
         self._producer = client(Producer, self._settings)
+
+    @property
+    def interruptions(self) -> int:
+        """How often it has lost all brokers, as far as it was told while it was served."""
+        return self._interruptions
+
+    def _on_error(self, error: KafkaError) -> None:
+        self._interruptions += error.code() == KafkaError._ALL_BROKERS_DOWN
 
     def connect(self, topic: Topic) -> None:
         """Ask now what the first append to the topic would have to ask; without an answer that one asks again."""
@@ -334,25 +357,29 @@ class KafkaWriter:
 
     def _on_delivery(self, on_delivery: OnDelivery | None, error: KafkaError | None, message: Message) -> None:
         if error is None:
-            self._outage.over()
+            self._attention.got()
         if on_delivery is not None:
             on_delivery(*((None, Offset(_number(message.offset()))) if error is None else (error.str(), None)))
 
     def serve(self) -> None:
         with _producing():
             self._producer.poll(0)
-        if self._outage.is_on and self._outage.is_missed([place for each in self._used.values() for place in each]):
-            self._replace()
+        if not len(self._producer):
+            self._attention.got()
+            self._given_up = self._interruptions
+        elif self._gives_up and self._given_up != self._interruptions:
+            self._replace("All brokers were lost")
+        elif self._attention.is_lost([place for each in self._used.values() for place in each], lambda _: True):
+            self._interruptions += 1
+            self._replace("Nothing was taken for a while of what could be")
 
-    def _replace(self) -> None:
+    def _replace(self, why: str) -> None:
         """Go on with another client. What this one was given and has not delivered has failed: whoever gave it is told,
         as when it had taken too long."""
+        self._given_up = self._interruptions
         with self._replacing:
             lost, self._producer = self._producer, client(Producer, self._settings)
-        if count := len(lost):
-            _LOGGER.warning(
-                "Kafka answers others, and not this writer: it is connected anew, without %d records.", count
-            )
+        _LOGGER.warning("%s: this writer is connected anew, without %d records.", why, len(lost))
         with _producing():
             lost.purge()
             lost.flush(_CONNECT_TIMEOUT_S)
@@ -366,8 +393,8 @@ class KafkaWriter:
             self.flush(5)
 
 
-def _ends(settings: KafkaSettings) -> Ends:
-    return Ends(partial(client, AdminClient, {**settings, **_IMPATIENT}))
+def _ends(settings: KafkaSettings, level: IsolationLevel = IsolationLevel.READ_UNCOMMITTED) -> Ends:
+    return Ends(partial(client, AdminClient, {**settings, **_IMPATIENT}), level)
 
 
 @contextlib.contextmanager

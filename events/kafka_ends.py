@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future
 
 import msgspec
-from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._listoffsets import ListOffsetsResultInfo, OffsetSpec
 
@@ -31,10 +31,14 @@ class _Question(msgspec.Struct, frozen=True):
 
 
 class Ends:
-    """One client for all questions of one reader, of its thread. `connect` makes a client that remembers nothing."""
+    """One client for all questions of one reader, of its thread. `connect` makes a client that remembers nothing;
+    `level` says whether what stands behind an open transaction is before the end."""
 
-    def __init__(self, connect: Callable[[], AdminClient]) -> None:
+    def __init__(
+        self, connect: Callable[[], AdminClient], level: IsolationLevel = IsolationLevel.READ_UNCOMMITTED
+    ) -> None:
         self._connect = connect
+        self._level = level
         self._admin: AdminClient | None = None
         self._made_s = 0.0
         self._open: dict[frozenset[Place], _Question] = {}
@@ -67,7 +71,9 @@ class Ends:
             self._admin, self._made_s = self._connect(), now_s
         newest: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]  # the library's gap
         wanted = {TopicPartition(*place): newest for place in places}
-        return _Question(now_s, self._admin.list_offsets(wanted, request_timeout=ANSWER_TIMEOUT_S))
+        return _Question(
+            now_s, self._admin.list_offsets(wanted, isolation_level=self._level, request_timeout=ANSWER_TIMEOUT_S)
+        )
 
     def _forget(self, now_s: float) -> None:
         if now_s - self._made_s >= _CLIENT_AGE_MIN_S:

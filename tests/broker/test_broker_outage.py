@@ -128,7 +128,7 @@ def test_a_writer_that_finds_no_broker_where_others_do_is_connected_anew(
         assert writer.flush(10) == 0
         assert answers[1:] == [None]
     assert [entry.value for entry in site.entries(Topic.HEARTBEATS)] == [b"second"]
-    assert "not this writer: it is connected anew, without 1 records" in caplog.text
+    assert "this writer is connected anew, without 1 records" in caplog.text
 
 
 def test_a_reader_that_finds_no_broker_where_others_do_is_connected_anew(
@@ -145,7 +145,7 @@ def test_a_reader_that_finds_no_broker_where_others_do_is_connected_anew(
         found = eventually(lambda: reader.poll(0.05), "the record")
         assert [entry.value for entry in found] == [b"to be read"]
         eventually(lambda: reader.poll(0.05) or (reader.at_end(Topic.REQUESTS) and reader.hears(Topic.MAPS)), "the end")
-    assert "not this reader: it is connected anew" in caplog.text
+    assert "This reader has not got for a while what is there: it is connected anew" in caplog.text
 
 
 def test_who_is_silent_after_the_broker_was_restarted_is_missed_as_before(broker: LocalBroker, cluster: str) -> None:

@@ -1,15 +1,14 @@
 """A client that does not find back to a broker that answers others is told from one that waits for a broker."""
 
 import logging
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 import pytest
 from confluent_kafka import KafkaError
 
 from topolog.events.kafka_ends import Ends, Place
-from topolog.events.kafka_outage import MISSED_AFTER_S, Outage
+from topolog.events.kafka_outage import MISSED_AFTER_S, QUIET_S, Attention, Outage
 
-DOWN = KafkaError(KafkaError._ALL_BROKERS_DOWN)
 PLACES = [("topolog.east.heartbeats", 1)]
 
 
@@ -34,47 +33,58 @@ def ends() -> Asked:
 
 
 @pytest.fixture
-def outage(ends: Asked, now: list[float]) -> Outage:
-    return Outage("127.0.0.1:1", ends, speaks=True, now_s=lambda: now[0])
+def attention(ends: Asked, now: list[float]) -> Attention:
+    return Attention(ends, now_s=lambda: now[0])
 
 
-def test_nobody_misses_brokers_that_answer_nobody(outage: Outage, now: list[float]) -> None:
-    """However long it takes: making clients anew would not bring them back."""
-    outage.on_error(DOWN)
-    for _ in range(5):
+def more(_: Mapping[Place, int]) -> bool:
+    return True
+
+
+def test_nobody_is_lost_where_no_broker_answers(attention: Attention, now: list[float]) -> None:
+    """However long it takes: making clients anew would not bring it back."""
+    for _ in range(9):
         now[0] += MISSED_AFTER_S
-        assert not outage.is_missed(PLACES)
+        assert not attention.is_lost(PLACES, more)
 
 
-def test_who_is_still_lost_a_while_after_others_were_answered_has_missed_it(
-    outage: Outage, ends: Asked, now: list[float]
+def test_who_gets_nothing_of_what_is_there_for_a_while_is_lost(
+    attention: Attention, ends: Asked, now: list[float]
 ) -> None:
     """Once; the client that comes next has as long to find a broker."""
-    outage.on_error(DOWN)
     ends.is_up = True
-    assert not outage.is_missed(PLACES)
-    now[0] += MISSED_AFTER_S - 0.1
-    assert not outage.is_missed(PLACES)
-    now[0] += 0.2
-    assert outage.is_missed(PLACES)
-    assert not outage.is_missed(PLACES)
-    now[0] += MISSED_AFTER_S
-    assert outage.is_missed(PLACES)
+    for _ in range(2):
+        now[0] += QUIET_S - 0.1
+        assert not attention.is_lost(PLACES, more)
+        now[0] += 0.2
+        assert not attention.is_lost(PLACES, more)
+        now[0] += MISSED_AFTER_S - 0.1
+        assert not attention.is_lost(PLACES, more)
+        now[0] += 0.2
+        assert attention.is_lost(PLACES, more)
 
 
-def test_who_was_answered_has_missed_nothing_and_is_asked_about_nothing(outage: Outage, ends: Asked) -> None:
+def test_who_has_all_that_is_there_is_not_lost(attention: Attention, ends: Asked, now: list[float]) -> None:
+    """A log may be quiet for a night."""
     ends.is_up = True
-    assert not outage.is_missed(PLACES)
-    outage.on_error(DOWN)
-    assert not outage.is_missed([])
-    outage.over()
-    assert not outage.is_on
+    for _ in range(9):
+        now[0] += MISSED_AFTER_S
+        assert not attention.is_lost(PLACES, lambda found: found[PLACES[0]] > 7)
 
 
-def test_an_outage_is_said_once_and_so_is_its_end(outage: Outage, caplog: pytest.LogCaptureFixture) -> None:
+def test_who_gets_something_is_not_lost(attention: Attention, ends: Asked, now: list[float]) -> None:
+    ends.is_up = True
+    for _ in range(9):
+        now[0] += QUIET_S + 1
+        assert not attention.is_lost(PLACES, more)
+        attention.got()
+
+
+def test_an_outage_is_said_once_and_so_is_its_end(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING)
+    outage = Outage("127.0.0.1:1")
     for _ in range(3):
-        outage.on_error(DOWN)
+        outage.on_error(KafkaError(KafkaError._ALL_BROKERS_DOWN))
     for _ in range(3):
         outage.over()
     assert [record.getMessage().partition(" at ")[0] for record in caplog.records] == [
