@@ -10,7 +10,8 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping, Set
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Set
 from functools import partial
 from typing import Any, TypeVar
 
@@ -26,11 +27,12 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient
 
-from topolog.events.errors import BadInput, LogDiverged, NotAllowed, Unreachable
+from topolog.events.errors import BadInput, LogDiverged, Unreachable
 from topolog.events.framing import unframed
 from topolog.events.ids import Offset
 from topolog.events.kafka_ends import Ends, Place
-from topolog.events.kafka_outage import UNTAKEN_S, Attention, Outage
+from topolog.events.kafka_errors import DENIED, denied, producing
+from topolog.events.kafka_outage import UNTAKEN_S, Attention, Outage, Standstill
 from topolog.events.last_read import LastRead
 from topolog.events.log import Entry, Headers, OnDelivery, Partition
 from topolog.events.topics import PARTITIONS, RECORD_BYTES_MAX, Topic, topic_name
@@ -49,12 +51,6 @@ _LIBRARY.setLevel(logging.CRITICAL)  # it repeats itself once a second while a b
 
 _DENIED_PATIENCE_S = 5.0
 """How long a topic may be denied before a reader gives up: rights that were just given take a moment to spread."""
-_NOT_LET_IN = (KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED, KafkaError._SSL)
-_DENIED = (
-    KafkaError.TOPIC_AUTHORIZATION_FAILED,
-    KafkaError.GROUP_AUTHORIZATION_FAILED,
-    KafkaError.CLUSTER_AUTHORIZATION_FAILED,
-)
 _OFFSET_GONE = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._LOG_TRUNCATION)
 _Client = TypeVar("_Client", Consumer, Producer, AdminClient)
 _IMPATIENT = {"reconnect.backoff.max.ms": "1000", "topic.metadata.refresh.fast.interval.ms": "100"}
@@ -75,27 +71,6 @@ def client(kind: type[_Client], settings: Mapping[str, Any]) -> _Client:
         ) from error
 
 
-def not_let_in(settings: KafkaSettings, error: KafkaError) -> NotAllowed:
-    """That the broker knows nobody by these credentials, or that one of both does not believe the other's."""
-    who = settings.get("sasl.username", "this client")
-    return NotAllowed(
-        f"The broker at {settings.get('bootstrap.servers', '')} does not let {who} in: {error.str()}.",
-        hint="kafka.security.protocol, kafka.sasl.… and kafka.ssl.… say as whom this process comes (docs/security.md).",
-    )
-
-
-def is_not_let_in(error: KafkaError) -> bool:
-    return error.code() in _NOT_LET_IN
-
-
-def denied(settings: KafkaSettings, topic: str) -> NotAllowed:
-    who = settings.get("sasl.username", "this client")
-    return NotAllowed(
-        f"The broker at {settings.get('bootstrap.servers', '')} does not let {who} use topic {topic}.",
-        hint="`topolog cluster init --plan` prints what each role needs.",
-    )
-
-
 class KafkaReader:
     """One consumer without a group, with every partition a process reads, polled by one thread.
 
@@ -114,6 +89,7 @@ class KafkaReader:
         self._ends = _ends(settings)
         self._outage = Outage(settings.get("bootstrap.servers", ""))
         self._attention = Attention(_ends(settings, IsolationLevel.READ_COMMITTED))
+        self._standstills = defaultdict[Topic, Standstill](Standstill)
         self._denied: dict[str, float] = {}
         self._last_read = LastRead(partial(KafkaReader, settings, cluster))
         self._consumer = self._connected()
@@ -183,8 +159,12 @@ class KafkaReader:
         return [entry for message in messages if (entry := self._entry(message)) is not None]
 
     def _is_there_more(self, ends: Mapping[Place, int]) -> bool:
-        places = self._places()  # each by itself: where many write, no moment is the end of all of them at once
-        return any(self._read_to.get(places[place], -1) < end for place, end in ends.items() if place in places)
+        return bool(self._behind(ends))
+
+    def _behind(self, ends: Mapping[Place, int]) -> dict[Place, int]:
+        """Where it stands, before these ends. Each by itself: where many write, no moment is the end of all at once."""
+        read_to = {place: self._read_to.get(partition, -1) for place, partition in self._places().items()}
+        return {place: read_to[place] for place, end in ends.items() if place in read_to and read_to[place] < end}
 
     def _replace(self) -> None:
         """Go on with another client where this one has read to."""
@@ -205,7 +185,10 @@ class KafkaReader:
         ends = self._ends.ask([place for place, (each, _) in places.items() if each is topic])
         if ends is None:
             return False
-        return not self._is_there_more(ends) and not self._last_read.is_in_doubt
+        behind = self._behind(ends)
+        if self._standstills[topic].is_lost(behind):
+            self._replace()
+        return not behind and not self._last_read.is_in_doubt
 
     def counted(self, entry: Entry, fence_ms: int) -> None:
         self._last_read.counted(entry, fence_ms)
@@ -256,7 +239,7 @@ class KafkaReader:
             self._read_to[partition] = _number(message.offset())
         elif error.code() in _OFFSET_GONE:
             self._on_offset_gone(message, error)
-        elif error.code() in _DENIED:
+        elif error.code() in DENIED:
             self._on_denied(_text(message.topic()))
         elif error.fatal():
             raise Unreachable(f"The log can no longer be read: {error.str()}.")
@@ -343,7 +326,7 @@ class KafkaWriter:
             raise BadInput(f"A record for {topic.short_name} has {size} bytes, the limit is {RECORD_BYTES_MAX}.")
         if topic not in self._used:
             self._used[topic] = [(self._names[topic], number) for number in range(PARTITIONS[topic])]
-        with self._replacing, _producing():
+        with self._replacing, producing():
             try:
                 self._producer.produce(
                     self._names[topic],
@@ -362,7 +345,7 @@ class KafkaWriter:
             on_delivery(*((None, Offset(_number(message.offset()))) if error is None else (error.str(), None)))
 
     def serve(self) -> None:
-        with _producing():
+        with producing():
             self._producer.poll(0)
         if not len(self._producer):
             self._attention.got()
@@ -380,12 +363,12 @@ class KafkaWriter:
         with self._replacing:
             lost, self._producer = self._producer, client(Producer, self._settings)
         _LOGGER.warning("%s: this writer is connected anew, without %d records.", why, len(lost))
-        with _producing():
+        with producing():
             lost.purge()
             lost.flush(_CONNECT_TIMEOUT_S)
 
     def flush(self, timeout_s: float) -> int:
-        with _producing():
+        with producing():
             return self._producer.flush(timeout_s)
 
     def close(self) -> None:
@@ -395,40 +378,6 @@ class KafkaWriter:
 
 def _ends(settings: KafkaSettings, level: IsolationLevel = IsolationLevel.READ_UNCOMMITTED) -> Ends:
     return Ends(partial(client, AdminClient, {**settings, **_IMPATIENT}), level)
-
-
-@contextlib.contextmanager
-def _producing() -> Iterator[None]:
-    """What librdkafka raises of a producer: a fatal error is the end of it, every later call raises it again.
-
-    With an idempotent producer that is a broker which no longer knows what it has acknowledged to this producer.
-    """
-    try:
-        yield
-    except (KafkaException, SystemError) as raised:
-        error = _of_librdkafka(raised)
-        if not error.args[0].fatal():
-            raise Unreachable(f"The broker takes no more records: {error.args[0].str()}.") from error
-        if error.args[0].code() in _DENIED:
-            raise NotAllowed(
-                f"The broker lets this process write nothing: {error.args[0].str()}.",
-                hint="`topolog cluster init --plan` prints what each role needs.",
-            ) from error
-        raise LogDiverged(
-            f"The broker takes nothing more from this process: {error.args[0].str()}.",
-            hint="It has lost what it acknowledged before, as after an older copy of its data was put back. Compare "
-            "the log with a backup, then start this process again.",
-        ) from error
-
-
-def _of_librdkafka(raised: KafkaException | SystemError) -> KafkaException:
-    """A fatal error comes as a SystemError when callbacks are still run after it: its cause is what was meant."""
-    cause: BaseException | None = raised
-    while cause is not None and not isinstance(cause, KafkaException):
-        cause = cause.__cause__
-    if cause is None:
-        raise raised
-    return cause
 
 
 def _headers(message: Message) -> Iterable[tuple[str, bytes | str | None]]:

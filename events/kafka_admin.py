@@ -19,8 +19,9 @@ from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
 from confluent_kafka.cimpl import NewTopic
 
 from topolog.events.errors import BadInput, NotAllowed, NotFound, Unreachable
-from topolog.events.kafka import REACH_TIMEOUT_S, KafkaSettings, client, denied, is_not_let_in, not_let_in
+from topolog.events.kafka import REACH_TIMEOUT_S, KafkaSettings, client
 from topolog.events.kafka_ends import Place
+from topolog.events.kafka_errors import denied, is_not_let_in, not_let_in
 from topolog.events.topics import Topic, TopicPlan, clusters, topic_name
 
 KNOWN_TIMEOUT_S = 30.0

@@ -50,7 +50,7 @@ class Outage:
 
 
 class Attention:
-    """Of one client, whose thread it is used by. `ends` asks with a client of its own, once it is quiet for `quiet_s`."""
+    """Of one client and its thread. `ends` asks with a client of its own, once it was quiet for `quiet_s`."""
 
     def __init__(self, ends: Ends, quiet_s: float = QUIET_S, *, now_s: Callable[[], float] = time.monotonic) -> None:
         self._ends = ends
@@ -82,4 +82,21 @@ class Attention:
         if now_s - self._missing_s < MISSED_AFTER_S:
             return False
         self.got()
+        return True
+
+
+class Standstill:
+    """Of one topic's partitions: whether a reader is stuck in one of them, whatever it gets of others."""
+
+    def __init__(self, now_s: Callable[[], float] = time.monotonic) -> None:
+        self._now_s = now_s
+        self._since_s: dict[tuple[Place, int], float] = {}
+
+    def is_lost(self, behind: Mapping[Place, int]) -> bool:
+        """`behind`: where the reader stands, of each partition of which there is more. Once it is so it begins anew."""
+        now_s = self._now_s()
+        self._since_s = {each: self._since_s.get(each, now_s) for each in behind.items()}
+        if all(now_s - since_s < QUIET_S + MISSED_AFTER_S for since_s in self._since_s.values()):
+            return False
+        self._since_s.clear()
         return True

@@ -7,7 +7,7 @@ import pytest
 from confluent_kafka import KafkaError
 
 from topolog.events.kafka_ends import Ends, Place
-from topolog.events.kafka_outage import MISSED_AFTER_S, QUIET_S, Attention, Outage
+from topolog.events.kafka_outage import MISSED_AFTER_S, QUIET_S, Attention, Outage, Standstill
 
 PLACES = [("topolog.east.heartbeats", 1)]
 
@@ -78,6 +78,25 @@ def test_who_gets_something_is_not_lost(attention: Attention, ends: Asked, now: 
         now[0] += QUIET_S + 1
         assert not attention.is_lost(PLACES, more)
         attention.got()
+
+
+def test_who_is_stuck_in_one_partition_is_lost_whatever_it_gets_of_others(now: list[float]) -> None:
+    """DESIGN 4.1: heartbeats that are not read to their end make a coordinator deaf for all of them."""
+    standstill, stuck, other = Standstill(lambda: now[0]), ("heartbeats", 1), ("heartbeats", 2)
+    for second in range(int(QUIET_S + MISSED_AFTER_S)):
+        assert not standstill.is_lost({stuck: 7, other: second})
+        now[0] += 1
+    assert standstill.is_lost({stuck: 7, other: 9})
+    assert not standstill.is_lost({stuck: 7, other: 9})
+
+
+def test_who_moves_on_is_not_stuck(now: list[float]) -> None:
+    """However far behind: what there is takes time to be read."""
+    standstill = Standstill(lambda: now[0])
+    for read_to in range(20):
+        assert not standstill.is_lost({("heartbeats", 1): read_to})
+        now[0] += MISSED_AFTER_S
+    assert not standstill.is_lost({})
 
 
 def test_an_outage_is_said_once_and_so_is_its_end(caplog: pytest.LogCaptureFixture) -> None:
