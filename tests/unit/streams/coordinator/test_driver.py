@@ -191,6 +191,23 @@ def test_an_outage_of_the_broker_deposes_nobody_and_removes_nobody() -> None:
     assert fenced(*world.nodes.values()) == [False, False]
 
 
+def test_who_cannot_hear_says_so_once_until_he_hears_again(caplog: pytest.LogCaptureFixture) -> None:
+    """4.1, K5: a leader that puts nobody out and a stand-by that follows nobody look well."""
+    world = World(["c1", "c2"], ["n1"])
+    world.run(2 * TERMS.fence_ms)
+    both = [world.coordinators[name].driver for name in ("c1", "c2")]
+    assert [each.is_deaf for each in both] == [False, False]
+    world.log.reachable = False
+    world.run(3 * TERMS.fence_ms)
+    assert [each.is_deaf for each in both] == [True, True]
+    told = [record.getMessage() for record in caplog.records]
+    assert sum("nobody's silence counts until it does" in each for each in told) == 1
+    assert sum("nobody is followed until it does" in each for each in told) == 1
+    world.log.reachable = True
+    world.run(TERMS.fence_ms)
+    assert [each.is_deaf for each in both] == [False, False]
+
+
 def test_a_leader_that_was_stopped_hears_again_before_it_calls_anybody_silent() -> None:
     """4.1: silence must be heard to count. It was the leader that slept, and nobody stood by."""
     world = World(["c1"], ["n1"])
