@@ -39,7 +39,8 @@ class Hearing:
         deaf_ns = now_ns - self._heard_ns
         if deaf_ns > limit_ns // 2 and self._reader.hears(self._topic):
             if deaf_ns > longest_ns:
-                _LOGGER.warning("%s not heard for %d ms; waits start again", self._topic.value, deaf_ns // _NS_PER_MS)
+                told = (self._topic.short_name, deaf_ns // _NS_PER_MS)
+                _LOGGER.warning("%s not heard for %d ms; waits start again", *told)
                 start_again()
             self._heard_ns, self._limit_ns = now_ns, limit_ns
         was_deaf, self.is_deaf = self.is_deaf, now_ns - self._heard_ns > longest_ns
