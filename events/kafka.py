@@ -1,4 +1,4 @@
-"""The log on Apache Kafka: with `kafka_admin.py` all that imports confluent_kafka, and where its errors become ours.
+"""The log on Apache Kafka: with `kafka_….py` all that imports confluent_kafka, and where its errors become ours.
 
 Three settings matter more than they look. `partitioner=murmur2_random`: librdkafka's default sends a key to another
 partition than Java, faust and aiokafka do. `fetch.queue.backoff.ms=1`: the default of a second starves a reader that
@@ -8,14 +8,17 @@ fetch that found nothing, so `fetch.wait.max.ms` is how long the proof takes.
 
 import contextlib
 import logging
+import threading
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping, Set
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Set
 from functools import partial
 from typing import Any, TypeVar
 
 from confluent_kafka import (
     OFFSET_BEGINNING,
     Consumer,
+    IsolationLevel,
     KafkaError,
     KafkaException,
     Message,
@@ -23,14 +26,16 @@ from confluent_kafka import (
     TopicPartition,
 )
 from confluent_kafka.admin import AdminClient
-from confluent_kafka.admin._listoffsets import OffsetSpec
 
-from topolog.events.errors import BadInput, LogDiverged, NotAllowed, Unreachable
+from topolog.events.errors import BadInput, LogDiverged, Unreachable
 from topolog.events.framing import unframed
 from topolog.events.ids import Offset
+from topolog.events.kafka_ends import Ends, Place
+from topolog.events.kafka_errors import DENIED, denied, producing
+from topolog.events.kafka_outage import UNTAKEN_S, Attention, Outage, Standstill
 from topolog.events.last_read import LastRead
 from topolog.events.log import Entry, Headers, OnDelivery, Partition
-from topolog.events.topics import RECORD_BYTES_MAX, Topic, topic_name
+from topolog.events.topics import PARTITIONS, RECORD_BYTES_MAX, Topic, topic_name
 
 KafkaSettings = Mapping[str, str]
 """librdkafka's own settings, passed through to every client; `bootstrap.servers` is the one that must be there."""
@@ -39,22 +44,17 @@ REACH_TIMEOUT_S = 5.0
 """How long a broker may be silent before a command says that it cannot be reached."""
 
 _BATCH_MAX = 500
-_HEARS_TIMEOUT_S = 1.0
 _CONNECT_TIMEOUT_S = 1.0
 _LOGGER = logging.getLogger("topolog.kafka")
 _LIBRARY = logging.getLogger("topolog.kafka.librdkafka")
-_LIBRARY.setLevel(logging.CRITICAL)  # it repeats itself once a second while a broker is away; _Outage says it once
+_LIBRARY.setLevel(logging.CRITICAL)  # it repeats itself once a second while a broker is away; Outage says it once
 
 _DENIED_PATIENCE_S = 5.0
 """How long a topic may be denied before a reader gives up: rights that were just given take a moment to spread."""
-_NOT_LET_IN = (KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED, KafkaError._SSL)
-_DENIED = (
-    KafkaError.TOPIC_AUTHORIZATION_FAILED,
-    KafkaError.GROUP_AUTHORIZATION_FAILED,
-    KafkaError.CLUSTER_AUTHORIZATION_FAILED,
-)
 _OFFSET_GONE = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._LOG_TRUNCATION)
 _Client = TypeVar("_Client", Consumer, Producer, AdminClient)
+_IMPATIENT = {"reconnect.backoff.max.ms": "1000", "topic.metadata.refresh.fast.interval.ms": "100"}
+"""Of each client that lives long: its default of ten seconds between two attempts is half a fence."""
 
 
 def client(kind: type[_Client], settings: Mapping[str, Any]) -> _Client:
@@ -71,49 +71,6 @@ def client(kind: type[_Client], settings: Mapping[str, Any]) -> _Client:
         ) from error
 
 
-def not_let_in(settings: KafkaSettings, error: KafkaError) -> NotAllowed:
-    """That the broker knows nobody by these credentials, or that one of both does not believe the other's."""
-    who = settings.get("sasl.username", "this client")
-    return NotAllowed(
-        f"The broker at {settings.get('bootstrap.servers', '')} does not let {who} in: {error.str()}.",
-        hint="kafka.security.protocol, kafka.sasl.… and kafka.ssl.… say as whom this process comes (docs/security.md).",
-    )
-
-
-def is_not_let_in(error: KafkaError) -> bool:
-    return error.code() in _NOT_LET_IN
-
-
-def denied(settings: KafkaSettings, topic: str) -> NotAllowed:
-    who = settings.get("sasl.username", "this client")
-    return NotAllowed(
-        f"The broker at {settings.get('bootstrap.servers', '')} does not let {who} use topic {topic}.",
-        hint="`topolog cluster init --plan` prints what each role needs.",
-    )
-
-
-class _Outage:
-    """Says once that no broker answers, and once that one does again: a state, where librdkafka counts attempts.
-
-    Only a reader has one. It is polled all the time, so what it says is true when it says it, and from one thread; a
-    writer hears of an outage when it next has something to send, which may be long after.
-    """
-
-    def __init__(self, address: str) -> None:
-        self._address = address
-        self._is_on = False
-
-    def on_error(self, error: KafkaError) -> None:
-        if error.code() == KafkaError._ALL_BROKERS_DOWN and not self._is_on:
-            self._is_on = True
-            _LOGGER.warning("No Kafka broker answers at %s; trying again until one does.", self._address)
-
-    def over(self) -> None:
-        if self._is_on:
-            self._is_on = False
-            _LOGGER.warning("Kafka answers again at %s.", self._address)
-
-
 class KafkaReader:
     """One consumer without a group, with every partition a process reads, polled by one thread.
 
@@ -122,22 +79,28 @@ class KafkaReader:
 
     def __init__(self, settings: KafkaSettings, cluster: str, later: Collection[Topic] = ()) -> None:
         self._names = {topic_name(cluster, topic): topic for topic in Topic}
+        self._starts: dict[Partition, int] = {}
         self._at_end: dict[Partition, bool] = {}
         self._read_to: dict[Partition, int] = {}
         self._asked_about: set[Topic] = set()
         self._later = frozenset(later)
         self._cluster = cluster
         self._settings = dict(settings)
-        self._admin: AdminClient | None = None
-        self._asked: dict[Topic, tuple[float, dict[TopicPartition, Any]]] = {}
-        self._outage = _Outage(settings.get("bootstrap.servers", ""))
+        self._ends = _ends(settings)
+        self._outage = Outage(settings.get("bootstrap.servers", ""))
+        self._attention = Attention(_ends(settings, IsolationLevel.READ_COMMITTED))
+        self._standstills = defaultdict[Topic, Standstill](Standstill)
         self._denied: dict[str, float] = {}
         self._last_read = LastRead(partial(KafkaReader, settings, cluster))
-        self._consumer = client(
+        self._consumer = self._connected()
+
+    def _connected(self) -> Consumer:
+        return client(
             Consumer,
             {
-                **settings,
-                "group.id": f"topolog.{cluster}.reader",
+                **self._settings,
+                **_IMPATIENT,
+                "group.id": f"topolog.{self._cluster}.reader",
                 "enable.auto.commit": "false",
                 "enable.auto.offset.store": "false",
                 "auto.offset.reset": "error",
@@ -146,8 +109,6 @@ class KafkaReader:
                 "fetch.queue.backoff.ms": "1",
                 "fetch.min.bytes": "1",
                 "fetch.wait.max.ms": "100",
-                "reconnect.backoff.max.ms": "1000",
-                "topic.metadata.refresh.fast.interval.ms": "100",
                 "error_cb": self._outage.on_error,
             },
         )
@@ -156,15 +117,17 @@ class KafkaReader:
         # "The oldest" is asked for as offset 0: resolving it first would cost half a second, and where 0 is no longer
         # kept the reader is sent to the oldest record anyway.
         self._ask_about({topic for topic, _ in starts} | self._later)
+        self._begin({partition: start or 0 for partition, start in starts.items()})
+        self._last_read.start_over()
+
+    def _begin(self, starts: Mapping[Partition, int]) -> None:
+        self._starts = dict(starts)
         self._at_end = dict.fromkeys(starts, False)
         self._read_to.clear()
-        self._last_read.start_over()
-        self._consumer.assign(
-            [
-                TopicPartition(topic_name(self._cluster, topic), number, start or 0)
-                for (topic, number), start in starts.items()
-            ]
-        )
+        self._consumer.assign([TopicPartition(*place, starts[each]) for place, each in self._places().items()])
+
+    def _places(self) -> dict[Place, Partition]:
+        return {(topic_name(self._cluster, topic), number): (topic, number) for topic, number in self._at_end}
 
     def _ask_about(self, topics: Set[Topic]) -> None:
         """Who leads topics that are new to this client: left to itself, librdkafka asks at the turn of a second.
@@ -186,10 +149,30 @@ class KafkaReader:
         # consume(n, timeout) waits for n records or the full timeout, so wait with poll and drain with consume.
         first = self._consumer.poll(timeout_s)
         self._check_let()
+        if first is not None:
+            self._attention.got()
+        elif self._attention.is_lost(self._places(), self._is_there_more):
+            self._replace()
         if first is None:
             return []
         messages = [first, *self._consumer.consume(_BATCH_MAX, 0)]
         return [entry for message in messages if (entry := self._entry(message)) is not None]
+
+    def _is_there_more(self, ends: Mapping[Place, int]) -> bool:
+        return bool(self._behind(ends))
+
+    def _behind(self, ends: Mapping[Place, int]) -> dict[Place, int]:
+        """Where it stands, before these ends. Each by itself: where many write, no moment is the end of all at once."""
+        read_to = {place: self._read_to.get(partition, -1) for place, partition in self._places().items()}
+        return {place: read_to[place] for place, end in ends.items() if place in read_to and read_to[place] < end}
+
+    def _replace(self) -> None:
+        """Go on with another client where this one has read to."""
+        _LOGGER.warning("This reader has not got for a while what is there: it is connected anew.")
+        lost, self._consumer = self._consumer, self._connected()
+        lost.close()
+        self._asked_about.clear()
+        self._begin({**self._starts, **self._read_to})
 
     def at_end(self, topic: Topic) -> bool:
         ends = [at_end for (each, _), at_end in self._at_end.items() if each is topic]
@@ -198,29 +181,14 @@ class KafkaReader:
     def hears(self, topic: Topic) -> bool:
         # Asked on a connection of its own, without waiting: on the consumer's own connection the question would stand
         # behind a fetch, half a second long.
-        asked_at_s, asked = self._asked.pop(topic, (0.0, None))
-        if asked is None or time.monotonic() - asked_at_s > _HEARS_TIMEOUT_S:
-            self._asked[topic] = time.monotonic(), self._ask_for_ends(topic)
+        places = self._places()
+        ends = self._ends.ask([place for place, (each, _) in places.items() if each is topic])
+        if ends is None:
             return False
-        if not all(future.done() for future in asked.values()):
-            self._asked[topic] = asked_at_s, asked
-            return False
-        try:
-            ends = {(self._names[each.topic], each.partition): future.result().offset for each, future in asked.items()}
-        except KafkaException:
-            return False
-        # Each partition by itself: where many write, no moment is the end of all of them at once.
-        has_read = all(self._read_to.get(partition, -1) >= end for partition, end in ends.items())
-        return has_read and not self._last_read.is_in_doubt
-
-    def _ask_for_ends(self, topic: Topic) -> dict[TopicPartition, Any]:
-        if self._admin is None:
-            self._admin = client(AdminClient, self._settings)
-        partitions = [
-            TopicPartition(topic_name(self._cluster, each), number) for each, number in self._at_end if each is topic
-        ]
-        newest: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]  # the library's gap
-        return self._admin.list_offsets(dict.fromkeys(partitions, newest), request_timeout=_HEARS_TIMEOUT_S)
+        behind = self._behind(ends)
+        if self._standstills[topic].is_lost(behind):
+            self._replace()
+        return not behind and not self._last_read.is_in_doubt
 
     def counted(self, entry: Entry, fence_ms: int) -> None:
         self._last_read.counted(entry, fence_ms)
@@ -271,7 +239,7 @@ class KafkaReader:
             self._read_to[partition] = _number(message.offset())
         elif error.code() in _OFFSET_GONE:
             self._on_offset_gone(message, error)
-        elif error.code() in _DENIED:
+        elif error.code() in DENIED:
             self._on_denied(_text(message.topic()))
         elif error.fatal():
             raise Unreachable(f"The log can no longer be read: {error.str()}.")
@@ -303,26 +271,47 @@ class KafkaReader:
 
 
 class KafkaWriter:
-    """One idempotent producer, acks from all in-sync replicas. `linger_ms` trades latency for batches."""
+    """One idempotent producer, acks from all in-sync replicas. `linger_ms` trades latency for batches.
+
+    What is in flight when all brokers are lost is sent again once one is back, by librdkafka. `gives_up`: it has failed
+    instead, for another copy of the log may come back, where it must not stand. Any thread may append; one serves.
+    """
 
     def __init__(
-        self, settings: KafkaSettings, cluster: str, *, linger_ms: float = 0, timeout_ms: int = 30_000
+        self,
+        settings: KafkaSettings,
+        cluster: str,
+        *,
+        linger_ms: float = 0,
+        timeout_ms: int = 30_000,
+        gives_up: bool = False,
     ) -> None:
         self._names = {topic: topic_name(cluster, topic) for topic in Topic}
-        self._producer = client(
-            Producer,
-            {
-                **settings,
-                "enable.idempotence": "true",
-                "acks": "all",
-                "partitioner": "murmur2_random",
-                "linger.ms": str(linger_ms),
-                "delivery.timeout.ms": str(timeout_ms),
-                "request.timeout.ms": str(min(timeout_ms, 10_000)),
-                "reconnect.backoff.max.ms": "1000",
-                "topic.metadata.refresh.fast.interval.ms": "100",
-            },
-        )
+        self._attention = Attention(_ends(settings), UNTAKEN_S)
+        self._settings = {
+            **settings,
+            **_IMPATIENT,
+            "enable.idempotence": "true",
+            "acks": "all",
+            "partitioner": "murmur2_random",
+            "linger.ms": str(linger_ms),
+            "delivery.timeout.ms": str(timeout_ms),
+            "request.timeout.ms": str(min(timeout_ms, 10_000)),
+            "error_cb": self._on_error,
+        }
+        self._gives_up = gives_up
+        self._given_up = self._interruptions = 0
+        self._used: dict[Topic, list[Place]] = {}
+        self._replacing = threading.Lock()
+        self._producer = client(Producer, self._settings)
+
+    @property
+    def interruptions(self) -> int:
+        """How often it has lost all brokers, as far as it was told while it was served."""
+        return self._interruptions
+
+    def _on_error(self, error: KafkaError) -> None:
+        self._interruptions += error.code() == KafkaError._ALL_BROKERS_DOWN
 
     def connect(self, topic: Topic) -> None:
         """Ask now what the first append to the topic would have to ask; without an answer that one asks again."""
@@ -335,24 +324,51 @@ class KafkaWriter:
         size = len(value) + sum(len(name) + len(content) for name, content in headers)
         if size > RECORD_BYTES_MAX:
             raise BadInput(f"A record for {topic.short_name} has {size} bytes, the limit is {RECORD_BYTES_MAX}.")
-        with _producing():
+        if topic not in self._used:
+            self._used[topic] = [(self._names[topic], number) for number in range(PARTITIONS[topic])]
+        with self._replacing, producing():
             try:
                 self._producer.produce(
                     self._names[topic],
                     value,
                     key.encode("utf-8", "surrogateescape"),  # a dead letter's key is that of its record, to the byte
                     headers=list(headers),
-                    on_delivery=None if on_delivery is None else _delivery(on_delivery),
+                    on_delivery=partial(self._on_delivery, on_delivery),
                 )
             except BufferError as error:
                 raise Unreachable(f"{topic.short_name} takes no more records: {error}.") from error
 
+    def _on_delivery(self, on_delivery: OnDelivery | None, error: KafkaError | None, message: Message) -> None:
+        if error is None:
+            self._attention.got()
+        if on_delivery is not None:
+            on_delivery(*((None, Offset(_number(message.offset()))) if error is None else (error.str(), None)))
+
     def serve(self) -> None:
-        with _producing():
+        with producing():
             self._producer.poll(0)
+        if not len(self._producer):
+            self._attention.got()
+            self._given_up = self._interruptions
+        elif self._gives_up and self._given_up != self._interruptions:
+            self._replace("All brokers were lost")
+        elif self._attention.is_lost([place for each in self._used.values() for place in each], lambda _: True):
+            self._interruptions += 1
+            self._replace("Nothing was taken for a while of what could be")
+
+    def _replace(self, why: str) -> None:
+        """Go on with another client. What this one was given and has not delivered has failed: whoever gave it is told,
+        as when it had taken too long."""
+        self._given_up = self._interruptions
+        with self._replacing:
+            lost, self._producer = self._producer, client(Producer, self._settings)
+        _LOGGER.warning("%s: this writer is connected anew, without %d records.", why, len(lost))
+        with producing():
+            lost.purge()
+            lost.flush(_CONNECT_TIMEOUT_S)
 
     def flush(self, timeout_s: float) -> int:
-        with _producing():
+        with producing():
             return self._producer.flush(timeout_s)
 
     def close(self) -> None:
@@ -360,44 +376,8 @@ class KafkaWriter:
             self.flush(5)
 
 
-@contextlib.contextmanager
-def _producing() -> Iterator[None]:
-    """What librdkafka raises of a producer: a fatal error is the end of it, every later call raises it again.
-
-    With an idempotent producer that is a broker which no longer knows what it has acknowledged to this producer.
-    """
-    try:
-        yield
-    except (KafkaException, SystemError) as raised:
-        error = _of_librdkafka(raised)
-        if not error.args[0].fatal():
-            raise Unreachable(f"The broker takes no more records: {error.args[0].str()}.") from error
-        if error.args[0].code() in _DENIED:
-            raise NotAllowed(
-                f"The broker lets this process write nothing: {error.args[0].str()}.",
-                hint="`topolog cluster init --plan` prints what each role needs.",
-            ) from error
-        raise LogDiverged(
-            f"The broker takes nothing more from this process: {error.args[0].str()}.",
-            hint="It has lost what it acknowledged before, as after an older copy of its data was put back. Compare "
-            "the log with a backup, then start this process again.",
-        ) from error
-
-
-def _of_librdkafka(raised: KafkaException | SystemError) -> KafkaException:
-    """A fatal error comes as a SystemError when callbacks are still run after it: its cause is what was meant."""
-    cause: BaseException | None = raised
-    while cause is not None and not isinstance(cause, KafkaException):
-        cause = cause.__cause__
-    if cause is None:
-        raise raised
-    return cause
-
-
-def _delivery(on_delivery: OnDelivery) -> Any:
-    return lambda error, message: (
-        on_delivery(None, Offset(_number(message.offset()))) if error is None else on_delivery(error.str(), None)
-    )
+def _ends(settings: KafkaSettings, level: IsolationLevel = IsolationLevel.READ_UNCOMMITTED) -> Ends:
+    return Ends(partial(client, AdminClient, {**settings, **_IMPATIENT}), level)
 
 
 def _headers(message: Message) -> Iterable[tuple[str, bytes | str | None]]:

@@ -13,13 +13,15 @@ from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCol
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._acl import AclBindingFilter, AclOperation, AclPermissionType
 from confluent_kafka.admin._config import ConfigResource
-from confluent_kafka.admin._listoffsets import OffsetSpec
+from confluent_kafka.admin._listoffsets import ListOffsetsResultInfo, OffsetSpec
 from confluent_kafka.admin._metadata import TopicMetadata
 from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
 from confluent_kafka.cimpl import NewTopic
 
 from topolog.events.errors import BadInput, NotAllowed, NotFound, Unreachable
-from topolog.events.kafka import REACH_TIMEOUT_S, KafkaSettings, client, denied, is_not_let_in, not_let_in
+from topolog.events.kafka import REACH_TIMEOUT_S, KafkaSettings, client
+from topolog.events.kafka_ends import Place
+from topolog.events.kafka_errors import denied, is_not_let_in, not_let_in
 from topolog.events.topics import Topic, TopicPlan, clusters, topic_name
 
 KNOWN_TIMEOUT_S = 30.0
@@ -42,10 +44,6 @@ class FoundTopic(msgspec.Struct, frozen=True):
     partitions: int
 
 
-Place = tuple[str, int]
-"""Kafka's name of a topic, and the number of a partition."""
-
-
 class KafkaAdmin:
     """What `cluster init`, `up` and the tests need of a broker besides reading and writing."""
 
@@ -53,7 +51,11 @@ class KafkaAdmin:
         self._address = settings.get("bootstrap.servers", "")
         self._settings = dict(settings)
         self._not_let_in: KafkaError | None = None
-        self._admin = client(AdminClient, {**settings, "error_cb": self._on_error})
+        self._admin = self._connected()
+
+    def _connected(self) -> AdminClient:
+        self._has_answered = False
+        return client(AdminClient, {**self._settings, "error_cb": self._on_error})
 
     def topics(self) -> frozenset[str]:
         """Names of all topics; raises Unreachable within 10 s, naming the address."""
@@ -147,20 +149,38 @@ class KafkaAdmin:
         return found
 
     def _offsets(self, places: Collection[Place], spec: OffsetSpec) -> dict[Place, int]:
-        asked = self._admin.list_offsets(
-            {TopicPartition(*place): spec for place in places},
-            isolation_level=IsolationLevel.READ_COMMITTED,
-            request_timeout=REACH_TIMEOUT_S,
-        )
-        found, failed = dict[Place, int](), None
-        for each, future in asked.items():
-            try:
-                found[each.topic, each.partition] = future.result().offset
-            except KafkaException as error:
-                failed = error
+        return {place: each.offset for place, each in self._listed(places, spec, IsolationLevel.READ_COMMITTED).items()}
+
+    def _listed(
+        self, places: Collection[Place], spec: OffsetSpec, level: IsolationLevel
+    ) -> dict[Place, ListOffsetsResultInfo]:
+        """What the leaders say of those that have one; raises Unreachable if none has.
+
+        What one cannot say that has answered before is asked once more by a client that remembers nothing:
+        `kafka_ends.py` and `kafka_outage.py` say why.
+        """
+        found, failed = self._listed_once(places, spec, level)
+        if failed and self._has_answered:
+            self._admin = self._connected()
+            found, failed = self._listed_once(places, spec, level)
+        self._has_answered = bool(found)
         if failed and not found:
             raise self._unreachable() from failed
         return found
+
+    def _listed_once(
+        self, places: Collection[Place], spec: OffsetSpec, level: IsolationLevel
+    ) -> tuple[dict[Place, ListOffsetsResultInfo], KafkaException | None]:
+        asked = self._admin.list_offsets(
+            {TopicPartition(*place): spec for place in places}, isolation_level=level, request_timeout=REACH_TIMEOUT_S
+        )
+        found, failed = dict[Place, ListOffsetsResultInfo](), None
+        for each, future in asked.items():
+            try:
+                found[each.topic, each.partition] = future.result()
+            except KafkaException as error:
+                failed = error
+        return found, failed
 
     def configs(self, names: Collection[str]) -> dict[str, dict[str, str]]:
         """The settings in force of those of these topics that this account may see; raises Unreachable."""
@@ -178,14 +198,11 @@ class KafkaAdmin:
 
     def newest_ms(self, places: Collection[Place]) -> int:
         """The newest time of append of all records of these partitions, -1 if there are none; raises Unreachable."""
-        asked = self._admin.list_offsets(
-            {TopicPartition(*place): OffsetSpec.max_timestamp() for place in places},  # type: ignore[no-untyped-call]  # the library's gap
-            request_timeout=REACH_TIMEOUT_S,
-        )
-        try:
-            return max((int(future.result().timestamp) for future in asked.values()), default=-1)
-        except KafkaException as error:
-            raise self._unreachable() from error
+        newest = OffsetSpec.max_timestamp()  # type: ignore[no-untyped-call]  # the library's gap
+        found = self._listed(places, newest, IsolationLevel.READ_UNCOMMITTED)
+        if found.keys() != {*places}:
+            raise self._unreachable()
+        return max((int(each.timestamp) for each in found.values()), default=-1)
 
     def rights(self) -> frozenset[str] | None:
         """The names, and prefixes ended by `*`, of topics that access is granted to by ACLs; None if nobody is asked
@@ -276,6 +293,7 @@ class KafkaAdmin:
     def _unreachable(self) -> Unreachable | NotAllowed:
         """Why nothing can be asked: nobody answers, or who answers does not let us in."""
         self._admin.poll(0)
+        self._admin = self._connected()  # it may never find a broker again (`kafka_outage.py` says why)
         if self._not_let_in is not None:
             return not_let_in(self._settings, self._not_let_in)
         return Unreachable(

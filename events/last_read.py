@@ -9,8 +9,8 @@ So only what the reader's fold has accepted is a sign of the log that it knows. 
 the time in which a living leader writes, nothing more is believed before the last such record has been read again, by
 a client that remembers nothing. That costs one small read for each silence; who is not fenced by then learns it here
 before its lease is over. A swap that takes less time than that is met where it would do harm: a coordinator has the
-record read again before it claims a term, however short the silence was, and a foreign record of a term that a reader
-has accepted breaks the chain.
+record read again before it claims a term, and before it appends behind a lost connection, however short the silence
+was; and a foreign record of a term that a reader has accepted breaks the chain.
 """
 
 import logging

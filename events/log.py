@@ -103,6 +103,9 @@ def proof(last: Entry | None, entry: Entry) -> Entry | None:
     return entry if is_newer and entry.stamp and not opens_term(entry.stamp) else last
 
 
+Copy = Mapping[Partition, Sequence[Entry]]
+
+
 class _Append(msgspec.Struct, frozen=True):
     topic: Topic
     key: str
@@ -150,6 +153,16 @@ class InMemoryLog:
             self.changed.notify_all()
         return entry
 
+    def copy(self) -> Copy:
+        """All records, as a copy of a broker's disk has them."""
+        return {partition: tuple(entries) for partition, entries in self._partitions.items()}
+
+    def put_back(self, copy: Copy) -> None:
+        """Hold what this copy holds, and nothing else."""
+        with self.changed:
+            self._partitions = {partition: list(entries) for partition, entries in copy.items()}
+            self.changed.notify_all()
+
     def truncate(self, topic: Topic, length: int, partition: int = 0) -> None:
         """Lose every record from offset `length` on, as a broker that comes back from an older disk does."""
         with self.changed:
@@ -158,11 +171,15 @@ class InMemoryLog:
 
 
 class InMemoryWriter:
-    """A writer with sends in flight: each lands, or fails, when the test says so; at once while it is `prompt`."""
+    """A writer with sends in flight: each lands, or fails, when the test says so; at once while it is `prompt`.
+
+    `interruptions` counts how often its connection was lost.
+    """
 
     def __init__(self, log: InMemoryLog, prompt: bool) -> None:
         self._log = log
         self.prompt = prompt
+        self.interruptions = 0
         self._in_flight: deque[_Append] = deque()
         self._answers: deque[tuple[OnDelivery, str | None, Offset | None]] = deque()
 
@@ -190,6 +207,11 @@ class InMemoryWriter:
         with self._log.changed:
             for send in self._take(count):
                 self._answer(send, "lost", None)
+
+    def interrupt(self) -> None:
+        """The connection is lost, and with it what is in flight."""
+        self.interruptions += 1
+        self.fail()
 
     def serve(self) -> None:
         if self.prompt and self._log.reachable:

@@ -166,6 +166,8 @@ def _silent(view: PendingView, row: NodeRow) -> Iterator[Pending]:
     heard = _HEARD.get(lease.state, "none of its heartbeats was confirmed for {0}").format(ago(lease.age_ms or 0))
     serves = f"it stops serving in {ago(lease.fenced_in_ms or 0)}" if lease.fenced_in_ms else "it serves nothing"
     said = f"Member {row.node} is silent: {heard}, {serves}."
+    if view.clock.is_passed_over(view.logged_ms(since)):
+        said += f" Coordinator {view.clock.cluster.coordinator} does not put it out: it may hear nobody's silence."
     ends = "without end, while no coordinator counts: when it is heard again"
     if lease.out_in_ms is not None:
         ends = f"in {ago(lease.out_in_ms)} at the latest, when it is out, unless it is heard again"

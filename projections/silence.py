@@ -70,6 +70,14 @@ class Clock(msgspec.Struct, frozen=True):
             return None
         return max(0, self.cluster.proceed_ms - (self.now_ms - max(renewed_ms, self.led_ms)))
 
+    def is_passed_over(self, renewed_ms: int) -> bool:
+        """Whether a member should have been out for so long that whoever leads must be unable to hear silence.
+
+        After an outage it counts anew; so it is said after twice the time, and a quarter of a fence for its beat.
+        """
+        late_ms = self.now_ms - max(renewed_ms, self.led_ms) - 2 * self.cluster.proceed_ms
+        return not self.is_leader_silent and late_ms > self.cluster.fence_ms // 4
+
 
 def clock(reading: Reading, cluster: ClusterRow, age_ms: int) -> Clock | None:
     """`age_ms` is that of the answer. None where nothing is known of now: as of the past, for renewals have no history,

@@ -147,9 +147,17 @@ DEFECTS = (
     Defect(
         "A stand-by whose own connection is gone deposes the leader",
         "streams/coordinator/driver.py",
-        "        elif not self._is_log_heard(now_ns):\n            self._restart_silence(now_ns)\n",
+        "        elif not self._silence.could_be_broken(now_ns):\n"
+        "            self._restart_silence(now_ns, is_heard=False)\n",
         "",
         "tests/unit/streams/coordinator/test_driver.py::test_a_stand_by_whose_own_connection_is_gone_calls_nobody_silent",
+    ),
+    Defect(
+        "A leader appends behind a lost connection without a proof (K9)",
+        "streams/coordinator/driver.py",
+        "lost != self._proven_at and not self._reader.proven()",
+        "False",
+        "tests/unit/streams/coordinator/test_driver.py::test_a_leader_writes_nothing_into_another_copy_of_the_log",
     ),
     Defect(
         "A read that found nothing is not checked again",
@@ -178,6 +186,14 @@ DEFECTS = (
         "        self._at_end[partition] = False\n",
         "",
         "tests/broker/test_reading.py::test_a_reader_that_was_at_the_end_is_not_while_it_reads_on",
+    ),
+    Defect(
+        "A client that could not say where a topic ends is asked again",
+        "events/kafka_ends.py",
+        "            self._admin = None\n            self._open.clear()\n",
+        "            self._open.clear()\n",
+        "tests/broker/test_broker_outage.py::"
+        "test_who_asked_where_a_topic_ends_can_ask_again_after_the_broker_was_restarted",
     ),
     Defect(
         "A store notes its place in a write of its own",

@@ -1,8 +1,8 @@
 """The columns of what was asked and decided: decisions, requests, the audit, histories, causes."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 
-from topolog.projections import cause_words
+from topolog.projections import cause_words, repeats
 from topolog.projections.cli import resources
 from topolog.projections.cli.column import Column, field, to_the_second
 from topolog.projections.cli.problems import Json
@@ -91,6 +91,28 @@ BY_RESOURCE: Mapping[resources.Resource, tuple[Column, ...]] = {
         field("MESSAGE", "message", wide=True, folds=True),
     ),
 }
+
+_SAME: Mapping[resources.Resource, tuple[str, Callable[[Callable[[str], object]], Hashable]]] = {
+    resources.REQUESTS: ("status", repeats.of_request),
+    resources.DECISIONS: ("event", repeats.of_decision),
+}
+"""What refusals that are one and the same have in common, and the field that says how many there are."""
+
+
+def folded(kind: resources.Resource, items: Sequence[Json]) -> Sequence[Json]:
+    """Of refusals that follow one another and are the same the first: how often there was one, from when to when."""
+    if kind not in _SAME:
+        return items
+    told, same = _SAME[kind]
+    return [_as_one(run, told) for run in repeats.runs(items, lambda item: same(item.get))]
+
+
+def _as_one(run: Sequence[Json], told: str) -> Json:
+    if len(run) == 1:
+        return run[0]
+    first, last = sorted(str(item.get("time") or "") for item in (run[0], run[-1]))
+    return {**run[0], told: f"{run[0].get(told)} ({len(run)} times)", "time": f"{first} – {last}"}
+
 
 HISTORY = (
     field("POSITION", "position"),

@@ -22,14 +22,15 @@ if TYPE_CHECKING:
 class View:
     """How one kind of answer looks: the columns of its rows, their names, and the page for people if it has one.
 
-    `page` gets the answer and whether wide is wanted; without it people see the table of the rows. `warnings` are for
-    people whatever the format.
+    `page` gets the answer and whether wide is wanted; without it people see the table of the rows, `folded` unless it
+    is wide. `warnings` are for people whatever the format.
     """
 
     columns: Sequence[Column]
     name_of: Callable[[Json], str]
     page: "Callable[[Answer, bool], RenderableType] | None" = None
     warnings: Callable[[Answer], Sequence[str]] = lambda _: ()
+    folded: Callable[[Sequence[Json]], Sequence[Json]] = lambda items: items
 
 
 def print_answer(screen: Screen, shape: Shape, answer: Answer, view: View, *, is_past: bool = False) -> None:
@@ -63,7 +64,7 @@ def _print_page(screen: Screen, answer: Answer, view: View, *, wide: bool) -> No
     elif answer.items:
         from topolog.projections.cli.rows import Rows
 
-        screen.view(Rows(answer.items, view.columns, wide=wide))
+        screen.view(Rows(answer.items if wide else view.folded(answer.items), view.columns, wide=wide))
     else:
         screen.note("There is nothing to show.", style="")
 

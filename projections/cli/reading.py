@@ -89,8 +89,21 @@ def get(  # noqa: PLR0913 (its options)
             answer = api.get_rows(kind.path(), params, at_most(extent))
         else:
             answer = _only(_get_one(api, kind, name or "", params), picked.names)
-    view = View(_columns(kind, picked.names), kind.label, warnings=_warnings_of(kind))
+    view = View(
+        _columns(kind, picked.names), kind.label, warnings=_warnings_of(kind), folded=_folding(kind, picked.names)
+    )
     print_answer(Screen(no_color=shape.no_color), shape, answer, view, is_past=moment.is_past)
+
+
+def _folding(kind: Resource, names: Sequence[str]) -> "Callable[[Sequence[Json]], Sequence[Json]]":
+    """How repeated refusals become one row; whoever picks fields gets them of each."""
+
+    def fold(items: Sequence[Json]) -> Sequence[Json]:
+        from topolog.projections.cli.log_columns import folded
+
+        return items if names else folded(kind, items)
+
+    return fold
 
 
 def _columns(kind: Resource, names: Sequence[str]) -> "Sequence[Column]":

@@ -98,7 +98,7 @@ def _silent(each: Mapping[str, object]) -> Iterator[str]:
     """When it was heard last, what is left, what hangs on it."""
     out_ms, fenced_ms = each.get("out_in_ms"), each.get("fenced_in_ms")
     serves = f"stops serving in {ago(fenced_ms)}" if isinstance(fenced_ms, int) and fenced_ms else "serves nothing"
-    out = f", out in {ago(out_ms)}" if isinstance(out_ms, int) else ""
+    out = f", {f'out in {ago(out_ms)}' if out_ms else 'to be out'}" if isinstance(out_ms, int) else ""
     heard = ago(int(str(each.get("heard_ms"))))
     yield f"  {each.get('node')}  last heard {heard} ago ({to_the_second(each.get('heard_time'))}), {serves}{out}"
     primary_of = each.get("primary_of")

@@ -1,16 +1,18 @@
 """Lists: one page of what a query finds, as a table with its filters, readable and usable without a script."""
 
 import shlex
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from topolog.projections.cursors import cut
+from topolog.projections.repeats import runs
+from topolog.projections.web import values
 from topolog.projections.web.asking import PageRequest
 from topolog.projections.web.frame import Command, Frame
 from topolog.projections.web.templates import rendered
-from topolog.projections.web.values import Shown
+from topolog.projections.web.values import Shown, Value
 
 ROWS = 50
 
@@ -29,7 +31,8 @@ class Listing(msgspec.Struct, frozen=True):
     """A list of the API as a table: `empty` says why there may be nothing in it.
 
     `told`: the filters that are options of the command line, all others are given by `--filter`; `terminal`: its
-    command, empty if there is none, None for the usual one. `find` makes a list that the API has not, each item with
+    command, empty if there is none, None for the usual one. `same`: what items have in common that are one row where
+    they follow one another; such items have a `time`. `find` makes a list that the API has not, each item with
     its `key`; it heeds `asked.behind` itself, and `nearest` says which list of the API, filtered how, has most of it.
     """
 
@@ -41,6 +44,7 @@ class Listing(msgspec.Struct, frozen=True):
     has_past: bool = True
     told: frozenset[str] = frozenset()
     terminal: str | None = None
+    same: Callable[[Any], Hashable] = lambda _: None
     find: Callable[[PageRequest], Iterable[Any]] | None = None
     nearest: Callable[[Mapping[str, str]], tuple[str, Mapping[str, str]]] | None = None
     key: Callable[[Any], str] = str
@@ -60,7 +64,7 @@ def page(listing: Listing, asked: PageRequest, template: str = "list.html", **mo
         frame,
         listing=listing,
         heads=[_head(column, asked) for column in listing.columns],
-        rows=[[column.shown(frame, item) for column in listing.columns] for item in found.items],
+        rows=[_row(listing, frame, run) for run in runs(found.items, listing.same)],
         choices=asked.choices,
         following=following,
         is_first=asked.behind is None,
@@ -68,6 +72,16 @@ def page(listing: Listing, asked: PageRequest, template: str = "list.html", **mo
         api=_api(listing, asked),
         **{"items": found.items, **more},
     )
+
+
+def _row(listing: Listing, frame: Frame, run: Sequence[Any]) -> list[Shown]:
+    """The first of these items; how often there was one like it, and from when to when."""
+    cells = [column.shown(frame, run[0]) for column in listing.columns]
+    if len(run) == 1:
+        return cells
+    first, last = sorted((run[0].time, run[-1].time))
+    name = cells[0] if isinstance(cells[0], Value) else Value(str(cells[0]))
+    return [(name, Value(f"{len(run)} times", tone="quiet"), values.time(first), values.time(last)), *cells[1:]]
 
 
 def _head(column: Column, asked: PageRequest) -> tuple[Column, str, str]:

@@ -27,8 +27,8 @@ from topolog.events.topics import Topic
 from topolog.streams.clock import Clock
 from topolog.streams.coordinator import places
 from topolog.streams.coordinator.core import Core, Outgoing, Role
-from topolog.streams.coordinator.hearing import Hearing
-from topolog.streams.coordinator.letters import letter
+from topolog.streams.coordinator.hearing import Hearing, Silence
+from topolog.streams.coordinator.letters import Burials
 from topolog.streams.coordinator.measures import Measures
 from topolog.streams.coordinator.read_backs import ReadBacks
 from topolog.streams.coordinator.snapshots import PAUSE_S, Cadence, Snapshots
@@ -48,9 +48,6 @@ UNREAD_MAX = 4096
 ANSWER_MS_MAX = 50
 """How long one step decides requests: a batch of big ones must not silence the leader."""
 
-BURIAL_S = 0.5
-"""How long one step waits until dead letters are delivered; the order of sends to two topics is nobody's promise."""
-
 DEAD_LIVES_KEPT = 256
 """Coordinators known to be dead that are remembered."""
 
@@ -59,7 +56,6 @@ PROMPT_UNREAD_MAX = 2
 
 
 _RETIRE_MS = 5_000
-_PROBES_MISSED_MAX = 3
 
 
 class LeaseTerms(msgspec.Struct, frozen=True):
@@ -76,6 +72,8 @@ class Driver:
     `terms` are for a log that it founds, `cadence` says when it takes snapshots, `patience` how long exchanges wait.
     `takeover_ms` None means fence_ms x 0.4, plus up to a quarter of that so that stand-bys do not claim at once (K5);
     one that is given goes with the fence of `terms`, and is taken in proportion where another fence is in force.
+    `interruptions` says how often the writer has lost the log, and with it what was in flight: behind each nothing is
+    appended before the log is proven to be the one that was read (K9).
     """
 
     def __init__(  # noqa: PLR0913 (keyword settings of one object, each explained above)
@@ -92,10 +90,12 @@ class Driver:
         patience: Patience = Patience(),  # noqa: B008 (frozen value)
         chance: random.Random | None = None,
         codec: Codec = CODEC,
+        interruptions: Callable[[], int] = lambda: 0,
     ) -> None:
         self._reader = LookAhead(reader)
         self._heartbeats = Hearing(self._reader, Topic.HEARTBEATS)
         self._maps = Hearing(self._reader, Topic.MAPS)
+        self._silence = Silence(self._reader)
         self._writer = writer
         self._clock = clock
         self._cluster = cluster_name
@@ -105,11 +105,13 @@ class Driver:
         self._cadence = cadence
         self._patience = patience
         self._codec = codec
+        self._interruptions = interruptions
+        self._proven_at = 0
         self._chance = chance or random.Random(secrets.randbits(64))
         self.life = self._chance.getrandbits(63)
         self._dead_lives: dict[int, None] = {}
         self.ignored: Counter[Ignored] = Counter()
-        self.dead_count = 0
+        self._burials = Burials(writer)
         self.measures = Measures()
         self._start_over()
 
@@ -123,6 +125,16 @@ class Driver:
             self.step(0.05)
         if self.role is Role.LEADING:
             self.retire()
+
+    @property
+    def dead_count(self) -> int:
+        return self._burials.count
+
+    @property
+    def is_deaf(self) -> bool:
+        """Whether it cannot tell who is silent, of members or of leaders: nobody is put out, or followed, meanwhile."""
+        hearing = self._heartbeats if self.role is Role.LEADING else self._silence
+        return hearing.is_deaf
 
     @property
     def parked(self) -> int:
@@ -225,7 +237,7 @@ class Driver:
                 self._snapshots.note_read_back(entry)
             self._restart_silence(now_ns)
             if found and isinstance(found[-1].event, TermEnded):
-                self._silent_until_ns = now_ns
+                self._silence.end(now_ns)
             if self._term() != term or self.core.role is not was:
                 _LOGGER.info("%s is %s in term %d", self.instance, self.core.role.value, self._term())
             if was is not Role.LEADING and self.core.role is Role.LEADING:
@@ -235,14 +247,10 @@ class Driver:
 
     # A stand-by.
 
-    def _restart_silence(self, now_ns: int) -> None:
+    def _restart_silence(self, now_ns: int, *, is_heard: bool = True) -> None:
         founding_ms = self._terms.fence_ms
         takeover_ms = max(1, (self._takeover_ms or founding_ms * 2 // 5) * self._fence_ms // founding_ms)
-        jitter = 1 + self._chance.random() / 4
-        self._silent_until_ns = now_ns + int(takeover_ms * jitter) * _NS_PER_MS
-        self._probe_every_ns = takeover_ms * _NS_PER_MS // 8
-        self._next_probe_ns = now_ns + self._probe_every_ns
-        self._log_heard_ns = now_ns
+        self._silence.restart(now_ns, takeover_ms, 1 + self._chance.random() / 4, is_heard=is_heard)
 
     def _stand_by(self, now_ns: int) -> None:
         """Claim the next term once the leader has been silent long enough, as heard by a reader at the log's end."""
@@ -252,15 +260,15 @@ class Driver:
         header = self.core.confirmed
         if header.log_id is None:
             self._found()
-        elif header.term == 0 or (header.closed and now_ns >= self._silent_until_ns):
+        elif header.term == 0 or (header.closed and self._silence.is_over(now_ns)):
             self._claim()
         elif cluster(self.core.state).life in self._dead_lives:
             self._claim("has died")
         elif not self._listens:
             self._listen()
-        elif not self._is_log_heard(now_ns):
-            self._restart_silence(now_ns)
-        elif now_ns >= self._silent_until_ns:
+        elif not self._silence.could_be_broken(now_ns):
+            self._restart_silence(now_ns, is_heard=False)
+        elif self._silence.is_over(now_ns):
             self._claim("is silent")
 
     def _claim(self, fault: str = "") -> None:
@@ -293,13 +301,6 @@ class Driver:
                     self._dead_lives[died.life] = None
         while len(self._dead_lives) > DEAD_LIVES_KEPT:
             del self._dead_lives[next(iter(self._dead_lives))]
-
-    def _is_log_heard(self, now_ns: int) -> bool:
-        """Whether the log has lately said that it holds no more than we have read: its own outage deposes nobody."""
-        if now_ns >= self._next_probe_ns and self._reader.hears(Topic.DECISIONS):
-            self._log_heard_ns = now_ns
-            self._next_probe_ns = now_ns + self._probe_every_ns
-        return now_ns - self._log_heard_ns <= _PROBES_MISSED_MAX * self._probe_every_ns
 
     def _found(self) -> None:
         if not self._founding:
@@ -392,7 +393,10 @@ class Driver:
     # Both.
 
     def _append(self) -> None:
-        self._bury()
+        if (self.core.outbox or self.core.dead) and not self._finds_its_log():
+            return
+        dead, self.core.dead = self.core.dead, []
+        self._burials.bury(dead)
         outbox, self.core.outbox = self.core.outbox, []
         decided, self.core.decided = self.core.decided, []
         self.measures.note_decided(decided, self.core.ahead.position, self._clock.monotonic_ns())
@@ -402,6 +406,16 @@ class Driver:
             if self.core.unread <= PROMPT_UNREAD_MAX:
                 self._writer.flush(0.001)
         self._writer.serve()
+
+    def _finds_its_log(self) -> bool:
+        """Whether what is appended goes where this one has read, as far as anybody can know: an unbroken connection
+        leads to the broker that was there before. Of another copy even its own records would be the end (K9)."""
+        self._writer.serve()
+        lost = self._interruptions()
+        self._is_proving = lost != self._proven_at and not self._reader.proven()
+        if not self._is_proving:
+            self._proven_at = lost
+        return not self._is_proving
 
     def _send(self, outbox: list[Outgoing]) -> None:
         on_delivery = partial(self._on_delivery, self.core)
@@ -419,28 +433,6 @@ class Driver:
             sender.depose()
         elif error is None:
             reach("coordinator.delivered")
-
-    def _bury(self) -> None:
-        """Undecodable input goes to `dead`, bytes untouched, with Kafka's own names for the reasons.
-
-        Delivered before the decisions that say it has been read: whoever dies in between buries it twice, and loses
-        none. A topic `dead` that does not answer is not waited for longer than BURIAL_S: it must not silence a leader.
-        """
-        dead, self.core.dead = self.core.dead, []
-        if not dead:
-            return
-        reach("coordinator.burying")
-        for each in dead:
-            self.dead_count += 1
-            _LOGGER.warning("%s@%d is dead: %s", each.entry.topic.short_name, each.entry.offset, each.reason)
-            found = letter(each)
-            self._writer.append(Topic.DEAD, found.key or "", found.value, found.headers, self._on_buried)
-        self._writer.flush(BURIAL_S)
-        reach("coordinator.buried")
-
-    def _on_buried(self, error: str | None, _: Offset | None) -> None:
-        if error is not None:
-            _LOGGER.error("a dead letter was lost: %s", error)
 
     @property
     def _fence_ms(self) -> int:

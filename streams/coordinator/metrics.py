@@ -30,6 +30,9 @@ class CoordinatorMetrics:
         driver, core, families = self._driver, self._driver.core, self._families
         measures, waits = driver.measures, driver.waits
         yield families.gauge("leading", "1 if this process leads.", int(core.role is Role.LEADING))
+        yield families.gauge(
+            "deaf", "1 if this process cannot tell who is silent: nobody is put out.", int(driver.is_deaf)
+        )
         yield families.gauge("term", "The term in force, as far as this process has read.", core.confirmed.term)
         yield families.gauge("position", "Position of the newest decision that is read back.", core.confirmed.position)
         yield families.gauge("unread_decisions", "Own decisions appended and not yet read back.", core.unread)

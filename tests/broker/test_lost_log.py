@@ -167,6 +167,35 @@ def test_an_older_copy_of_the_log_stops_all_who_were_ahead_of_it(
             assert other.metadata("Customer") is not None, "those who started on the copy go on"
 
 
+def test_a_leader_of_an_older_copy_writes_nothing_into_the_newer_one(
+    broker: LocalBroker, cluster: str, tmp_path: Path
+) -> None:
+    """K9: its term has no beginning there, so one record of it would end every reader, now and ever after. It decides
+    while Kafka is down, for it must show that it lives, and finds another log when it is back."""
+    with closing(Site(broker.bootstrap, cluster)) as site:
+        first = site.coordinator("c1")
+        with site.node("n1") as node:
+            node.propose(ObjectType("Customer", {"id": "long"}))
+        _swap(broker, lambda: shutil.copytree(broker.folder, tmp_path / "older", symlinks=True))
+        with site.node("n1") as node:
+            node.propose(ObjectType("Customer", {"more": "long"}))
+        first.kill()
+        newer = site.told().header
+
+        def put_back_older() -> None:
+            shutil.copytree(broker.folder, tmp_path / "newer", symlinks=True)
+            _put_back(tmp_path / "older", broker.folder)
+
+        _swap(broker, put_back_older)
+        second = site.coordinator("c2")
+        eventually(lambda: site.leader() == "c2", "c2 to lead in the older copy")
+        _swap(broker, lambda: _put_back(tmp_path / "newer", broker.folder))
+        eventually(partial(_complaint, second, "no longer holds"), "c2 to end")
+        assert site.told().header.position >= newer.position
+        site.coordinator("c3")
+        eventually(lambda: site.leader() == "c3", "c3 to lead in the newer one")
+
+
 def _has_said_why(process: Process) -> bool:
     """Whichever it meets first: what it has read is gone, or what it has written."""
     return _complaint(process, "no longer holds") or _complaint(process, "has lost what it acknowledged")

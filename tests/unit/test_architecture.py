@@ -42,7 +42,13 @@ MAY_IMPORT = {
 
 # One third-party library, one owner: what it raises and how it is called is known in one place.
 OWNERS = {
-    "confluent_kafka": ("events/kafka.py", "events/kafka_admin.py"),
+    "confluent_kafka": (
+        "events/kafka.py",
+        "events/kafka_admin.py",
+        "events/kafka_ends.py",
+        "events/kafka_errors.py",
+        "events/kafka_outage.py",
+    ),
     "aiokafka": ("streams/lease_health/app.py", "streams/lease_health/order.py"),
     "fastapi": ("projections/api/",),
     "faust": ("streams/faust_apps/", "streams/lease_health/", "streams/rendezvous/app.py"),
@@ -112,6 +118,9 @@ IMPURE = (
     "events/failpoints.py",
     "events/kafka.py",
     "events/kafka_admin.py",
+    "events/kafka_ends.py",
+    "events/kafka_errors.py",
+    "events/kafka_outage.py",
     "events/last_read.py",
     "events/registry.py",
     "events/telemetry.py",

@@ -1,7 +1,9 @@
 """Lists of what was asked and decided: decisions, requests, input that nobody could read."""
 
+from functools import partial
 from typing import Any
 
+from topolog.projections import repeats
 from topolog.projections.pending_resources import Pending
 from topolog.projections.resources import Decision, Request
 from topolog.projections.topic_resources import ClusterTopic
@@ -40,6 +42,7 @@ DECISIONS = Listing(
         Column("Show", lambda f, each: Value("this moment", f.to_at(each.position))),
     ),
     empty="No decision is as these filters say. An event is named as NodeJoined, a subject as `node n3`.",
+    same=lambda each: repeats.of_decision(partial(getattr, each)),
 )
 
 
@@ -62,6 +65,7 @@ REQUESTS = Listing(
         Column("Decided at", lambda f, each: values.position(f, each.position), is_number=True),
     ),
     empty="Nothing was asked yet, or nothing as these filters say.",
+    same=lambda each: repeats.of_request(partial(getattr, each)),
 )
 
 DEAD_LETTERS = Listing(

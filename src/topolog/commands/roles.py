@@ -66,7 +66,10 @@ def run_coordinator(
         cadence = Cadence(settings.snapshot.every, settings.snapshot.every_mib << 20)
         with contextlib.ExitStack() as stack:
             reader: LogReader = stack.enter_context(contextlib.closing(KafkaReader(settings.kafka, name, INPUTS)))
-            writer: LogWriter = stack.enter_context(contextlib.closing(KafkaWriter(settings.kafka, name, linger_ms=2)))
+            kafka = stack.enter_context(
+                contextlib.closing(KafkaWriter(settings.kafka, name, linger_ms=2, gives_up=True))
+            )
+            writer: LogWriter = kafka
             if settings.registry.url:
                 registry = stack.enter_context(contextlib.closing(Registry(settings.registry.url)))
                 registry.start()
@@ -86,6 +89,7 @@ def run_coordinator(
                     warn_ms=settings.exchange.warn_ms,
                     evict_ms=settings.exchange.evict_ms,
                 ),
+                interruptions=lambda: kafka.interruptions,
             )
             sentinel = Sentinel(settings.kafka, name, is_wanted=lease.sentinel and CAN_FENCE)
             known.look = lambda: {"term": driver.core.confirmed.term, "position": driver.core.confirmed.position}

@@ -4,21 +4,21 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from topolog.events.errors import LogDiverged, Unreachable
-from topolog.events.kafka import _producing
+from topolog.events.kafka_errors import producing
 
 
 def test_a_fatal_error_is_the_end_also_where_a_callback_ran_behind_it() -> None:
     """K9: Python calls a callback's success with an exception pending a SystemError, and names what was pending."""
     fatal = KafkaException(KafkaError(KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER, "lost", fatal=True))
-    with pytest.raises(LogDiverged, match="takes nothing more"), _producing():
+    with pytest.raises(LogDiverged, match="takes nothing more"), producing():
         raise SystemError("returned a result with an exception set") from fatal
 
 
 def test_an_error_that_passes_is_no_end() -> None:
-    with pytest.raises(Unreachable), _producing():
+    with pytest.raises(Unreachable), producing():
         raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "late"))
 
 
 def test_a_defect_stays_one() -> None:
-    with pytest.raises(SystemError), _producing():
+    with pytest.raises(SystemError), producing():
         raise SystemError("something else")

@@ -139,6 +139,15 @@ def test_after_its_lease_a_silent_member_serves_nothing(watched: Watched) -> Non
     )
 
 
+def test_a_coordinator_that_puts_nobody_out_is_said(watched: Watched) -> None:
+    """After an outage it waits once more; later it is the one that does not hear, and says so in its log."""
+    while (watched.lease("n3").age_ms or 0) <= 2 * 25_000 + FENCE_MS // 4:
+        assert "put it out" not in watched.cluster.sentence
+        watched.echo("n1", "n2")
+    assert watched.lease("n3").out_in_ms == 0
+    assert watched.cluster.news[0].endswith("Coordinator c1 does not put it out: it may hear nobody's silence.")
+
+
 def test_a_silent_coordinator_is_said_and_nobody_else_is_blamed(watched: Watched) -> None:
     """Without echoes nothing is known of members: it is the leader that is silent, or this reader is cut off."""
     watched.passes(12_000)

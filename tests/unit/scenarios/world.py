@@ -75,6 +75,7 @@ class Coordinator(Process):
             patience=world.patience,
             chance=random.Random(name),
             codec=world.build,
+            interruptions=lambda: self.writer.interruptions,
         )
 
     def step(self) -> None:

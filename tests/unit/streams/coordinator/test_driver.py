@@ -191,6 +191,23 @@ def test_an_outage_of_the_broker_deposes_nobody_and_removes_nobody() -> None:
     assert fenced(*world.nodes.values()) == [False, False]
 
 
+def test_who_cannot_hear_says_so_once_until_he_hears_again(caplog: pytest.LogCaptureFixture) -> None:
+    """4.1, K5: a leader that puts nobody out and a stand-by that follows nobody look well."""
+    world = World(["c1", "c2"], ["n1"])
+    world.run(2 * TERMS.fence_ms)
+    both = [world.coordinators[name].driver for name in ("c1", "c2")]
+    assert [each.is_deaf for each in both] == [False, False]
+    world.log.reachable = False
+    world.run(3 * TERMS.fence_ms)
+    assert [each.is_deaf for each in both] == [True, True]
+    told = [record.getMessage() for record in caplog.records]
+    assert sum("nobody's silence counts until it does" in each for each in told) == 1
+    assert sum("nobody is followed until it does" in each for each in told) == 1
+    world.log.reachable = True
+    world.run(TERMS.fence_ms)
+    assert [each.is_deaf for each in both] == [False, False]
+
+
 def test_a_leader_that_was_stopped_hears_again_before_it_calls_anybody_silent() -> None:
     """4.1: silence must be heard to count. It was the leader that slept, and nobody stood by."""
     world = World(["c1"], ["n1"])
@@ -559,3 +576,53 @@ def test_nobody_claims_a_term_in_a_copy_of_the_log(first: int, why: Ignored) -> 
         world.run(2 * LATEST_TAKEOVER_MS)
     assert world.coordinators["c2"].driver.ignored[why]
     assert len(world.log.entries(Topic.DECISIONS)) == length
+
+
+def swapped_under_its_leader(world: World) -> int:
+    """A leader of an older copy of the log, cut off while the newer one comes back; the number of its records."""
+    world.run(2 * TERMS.fence_ms)
+    older = world.log.copy()
+    world.run(4 * TERMS.fence_ms)
+    newer = world.log.copy()
+    world.kill("c1")
+    world.log.put_back(older)
+    world.start("c2")
+    world.run(2 * LATEST_TAKEOVER_MS)
+    assert role(world, "c2") is Role.LEADING
+    world.log.reachable = False
+    world.coordinators["c2"].writer.interrupt()
+    world.log.put_back(newer)
+    return len(newer[Topic.DECISIONS, 0])
+
+
+def test_a_leader_writes_nothing_into_another_copy_of_the_log() -> None:
+    """K9: what it has decided continues a log that is gone. In the one that came back it would be a record of a term
+    without beginning, at which every reader ends, now and whenever it is read."""
+    world = World(["c1"], ["n1"])
+    length = swapped_under_its_leader(world)
+    world.run(TERMS.fence_ms)
+    world.log.reachable = True
+    with pytest.raises(LogDiverged, match="holds another record"):
+        world.run(TERMS.fence_ms)
+    assert len(world.log.entries(Topic.DECISIONS)) == length
+    world.kill("c2")
+    world.start("c3")
+    world.run(2 * LATEST_TAKEOVER_MS)
+    assert role(world, "c3") is Role.LEADING
+
+
+def test_a_leader_goes_on_in_the_log_that_it_finds_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """K6: what it has decided meanwhile is appended in order once the log is proven to be the same; nobody follows."""
+    world = World(["c1"], ["n1"])
+    leader = world.coordinators["c1"]
+    world.run(TERMS.fence_ms)
+    leader.writer.interrupt()
+    with monkeypatch.context() as unanswered:
+        unanswered.setattr(leader.reader, "proven", lambda: False)
+        length = len(world.log.entries(Topic.DECISIONS))
+        request = world.propose("n1", CUSTOMER)
+        world.run(10 * STEP_MS)
+        assert (len(world.log.entries(Topic.DECISIONS)), status(world, request)) == (length, None)
+    world.run(10 * STEP_MS)
+    assert status(world, request) is q.Status.GRANTED
+    assert leaders(world) == ["c1"]
