@@ -5,8 +5,9 @@ service. It does not wait, and what only the silent one knows is forgotten: its 
 exchanges follow each other without end, each behind the answer that the one before had asked for. Whoever answers
 nobody is never stopped, for no exchange is open any more.
 
-Invariant. Whoever is awaited has answered, has left, or stands here when the exchange is completed. While somebody
-stands here, answers count from the exchange that first missed one, and maps are read from its offset on (K4).
+Invariant. Whoever is still needed when an exchange is completed stands here until it answers or leaves, and owes its map.
+While somebody stands here, answers count from the exchange that first missed one, and maps are read from its offset on
+(K4).
 
 Argument. An answer is of one incarnation, and what it says of copies of former lives is a fact until an outcome touches
 them; so it may be as old as that exchange (DS17). It starts the next exchange, in which it counts: no answer is asked
@@ -42,11 +43,12 @@ class Asked(msgspec.Struct, frozen=True):
     node: NodeId
     incarnation: Incarnation
     at: Position
-    needs_map: bool = True
+    needs_map: bool
 
 
 class UnheardRow(Row, frozen=True):
-    """Servers that the last exchange was completed without, at `missed_at`: what they alone can tell stays as it is.
+    """Servers that the last exchange was completed without, at `missed_at`: what they alone can tell stays as it is. Each
+    owes its map, whatever it was asked for: that tells all.
 
     Answers count that have applied `counts_from`, the beginning of the exchange that first missed one; `maps` is its
     offset of the topic. `overdue_at`: where the log has named those of them that are silent for long.
@@ -62,7 +64,7 @@ class UnheardRow(Row, frozen=True):
 
 
 def unheard(state: State) -> UnheardRow | None:
-    """Whom the last exchange has done without; None if it has heard all that it needed."""
+    """Whom the last exchange has done without; None if it has heard all that it needed. All of them may have left."""
     return state.get(UnheardRow, "")
 
 
@@ -114,4 +116,4 @@ def _asked_since(state: State, node: NodeId, since: dict[tuple[NodeId, Incarnati
     """It counts as asked now if it was not before: what it is needed for has come up meanwhile."""
     row = state.get(NodeRow, node)
     assert row is not None and row.is_member, "only a member is waited for"
-    return Asked(node, row.incarnation, since.get((node, row.incarnation), now))
+    return Asked(node, row.incarnation, since.get((node, row.incarnation), now), needs_map=True)

@@ -1,19 +1,20 @@
 """The partition map exchange: how members agree on who holds and who acts, without a global stop (DESIGN §4.3).
 
 Threats. A primary dies, and two nodes believe that they follow it; a node that joins takes a partition over while its
-former primary still writes; a member never answers, and the exchange hangs on it without saying so; the coordinator
-dies between the question and the answer; a map that was sent before a restart is taken for one after it.
+former primary still writes; a member never answers, and what it alone can tell is given away; the coordinator dies
+between the question and the answer; a map that was sent before a restart is taken for one after it.
 
 Invariants. At most one node acts for a partition at any moment (PI4). Every node that has read an outcome has the
 same one (PI2), and it stands whatever becomes of the coordinator (PI10). Only members whose lease is provably over
-lose what they act for without their word. Whom an open exchange waits for is a row, and the wait is bounded.
+lose what they act for without their word. Whom an exchange waits for, and has done without, is in rows
+(`awaited.py`), and the wait is bounded.
 
 Argument. An outcome is one set of decisions: the fold takes all of it or nothing, and there is one fold. It names a
 new acting primary only where nobody acts. Nobody acts where the former primary has left, for NodeLeft is logged when
-its lease is over; or where it has stopped on a HandOverPrepared that it has applied, or had its lease run out over,
-by the one verdict. A node acts only under a valid lease for what the log it has applied says. An exchange carries
-the offset from which maps are read, so a new coordinator hears all answers again, and a map answers only if it names
-the exchange and comes from the very incarnation that is awaited.
+its lease is over; or where it has stopped on a HandOverPrepared that it has applied, or has no lease any more by the
+one verdict. A node acts only under a valid lease for what the log it has applied says. An exchange carries the offset
+from which maps are read, so a new coordinator hears all answers again, and a map answers only if it comes from the very
+incarnation that is awaited and has applied the question.
 
 An exchange pauses only the partitions for which nobody acts; all others are served throughout.
 """
@@ -408,7 +409,7 @@ def _complete(state: State, event: ExchangeCompleted, place: Place) -> None:
     waiting.note_unheard(state, event.unheard, row.awaited, row.counts_from, row.maps, place)
     joined = {(trigger.subject, trigger.at) for trigger in row.triggers if trigger.type is TriggerType.JOIN}
     heard = {(each.node, each.incarnation) for each in row.awaited}
-    for name in {name for name, _ in (*joined, *heard)}.difference(event.unheard):
+    for name in sorted({name for name, _ in (*joined, *heard)}.difference(event.unheard)):
         node = state.get(NodeRow, name)
         if node is None or not node.is_member:
             continue

@@ -324,9 +324,10 @@ class KafkaWriter:
         size = len(value) + sum(len(name) + len(content) for name, content in headers)
         if size > RECORD_BYTES_MAX:
             raise BadInput(f"A record for {topic.short_name} has {size} bytes, the limit is {RECORD_BYTES_MAX}.")
-        if topic not in self._used:
-            self._used[topic] = [(self._names[topic], number) for number in range(PARTITIONS[topic])]
         with self._replacing, producing():
+            if topic not in self._used:  # a new dict: who serves may be looking at the other one
+                places = [(self._names[topic], number) for number in range(PARTITIONS[topic])]
+                self._used = {**self._used, topic: places}
             try:
                 self._producer.produce(
                     self._names[topic],

@@ -1,24 +1,37 @@
 """Which partitions hang on few nodes: who owns them alone, and where nobody of them is left (DS2, N16)."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
+from topolog.events.ids import Position
 from topolog.events.ownership import NOBODY, ROWS_AT_ONCE, WANTED, Columns, NodeNumber, OwnershipRow
 from topolog.events.partitions import PartitionState
 
+JoinedAt = Mapping[NodeNumber, Position]
+"""Where the present life of each node has joined."""
 
-def owned_only_by(row: OwnershipRow, nodes: Sequence[NodeNumber], others: Sequence[NodeNumber]) -> list[int]:
-    """The partitions of a row that one of the nodes owns and none of the others does."""
+
+def owned_only_by(
+    row: OwnershipRow, nodes: Sequence[NodeNumber], others: Sequence[NodeNumber], joined_at: JoinedAt | None = None
+) -> list[int]:
+    """The partitions of a row that one of the nodes owns and none of the others does; with `joined_at`, in its present
+    life: what is listed of a former one may be gone (DS10)."""
     columns = Columns(row)
-    found = _owned_by(columns, nodes) & ~_owned_by(columns, others)
+    found = _owned_by(columns, nodes) & ~_owned_by(columns, others, joined_at)
     return [row.first + at for at in np.flatnonzero(found).tolist()]
 
 
-def count_owned_only_by(rows: Sequence[OwnershipRow], nodes: Sequence[NodeNumber], others: Sequence[NodeNumber]) -> int:
-    """How many partitions of these rows one of the nodes owns and none of the others does."""
-    return sum(int((_owned_by(columns, nodes) & ~_owned_by(columns, others)).sum()) for columns in _together(rows))
+def count_owned_only_by(
+    rows: Sequence[OwnershipRow],
+    nodes: Sequence[NodeNumber],
+    others: Sequence[NodeNumber],
+    joined_at: JoinedAt | None = None,
+) -> int:
+    """How many partitions of these rows one of the nodes owns and none of the others does, as `owned_only_by`."""
+    found = (_owned_by(columns, nodes) & ~_owned_by(columns, others, joined_at) for columns in _together(rows))
+    return sum(int(each.sum()) for each in found)
 
 
 def is_any_owned_by_none_of(rows: Sequence[OwnershipRow], nodes: Sequence[NodeNumber]) -> bool:
@@ -50,10 +63,15 @@ def owns(columns: Columns) -> NDArray[np.bool_]:
     return found
 
 
-def _owned_by(columns: Columns, nodes: Sequence[NodeNumber]) -> NDArray[np.bool_]:
+def _owned_by(columns: Columns, nodes: Sequence[NodeNumber], joined_at: JoinedAt | None = None) -> NDArray[np.bool_]:
     is_meant = np.zeros(NOBODY + 1, np.bool_)
     is_meant[list(nodes)] = True
-    found: NDArray[np.bool_] = (owns(columns) & is_meant[columns.holders]).any(axis=1)
+    counts = owns(columns) & is_meant[columns.holders]
+    if joined_at is not None:
+        begun = np.zeros(NOBODY + 1, np.int64)
+        begun[list(joined_at)] = list(joined_at.values())
+        counts &= columns.since.astype(np.int64) > begun[columns.holders]
+    found: NDArray[np.bool_] = counts.any(axis=1)
     return found
 
 

@@ -70,7 +70,7 @@ class _Paused:
 
     def facts(self) -> Iterator[tuple[str, str]]:
         for asked in self.wait.servers:
-            yield f"waits for {asked.node}", f"{self.wait.what}; {self.missed.since(asked)}"
+            yield f"waits for {asked.node}", f"{self.wait.what(asked)}; {self.missed.since(asked)}"
             yield f"{asked.node} is waited for until", self.missed.ends(asked)
 
 

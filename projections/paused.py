@@ -42,19 +42,20 @@ SAMPLE = 100
 
 
 class Wait(msgspec.Struct, frozen=True):
-    """The servers that a partition waits for; `needs_maps`: for what their maps say, else for a sign that they are
-    there."""
+    """The servers that a partition waits for; of `owners`, who may be back with a copy, for what their maps say."""
 
     servers: tuple[Asked, ...] = ()
-    needs_maps: bool = False
+    owners: frozenset[str] = frozenset()
 
     @property
     def nodes(self) -> tuple[str, ...]:
         return tuple(each.node for each in self.servers)
 
-    @property
-    def what(self) -> str:
-        return "its map, which alone says whether its copy is still there" if self.needs_maps else "a sign of life"
+    def what(self, asked: Asked) -> str:
+        """What of this server it waits for."""
+        if asked.node in self.owners:
+            return "its map, which alone says whether its copy is still there"
+        return "its map" if asked.needs_map else "a sign of life"
 
 
 class Missed:
@@ -96,7 +97,8 @@ class Missed:
             return Wait()
         found = outcome.waits(*asked)
         nodes = [names[number] for number in found.servers]
-        return Wait(tuple(self.silent[node] for node in nodes if node in self.silent), bool(found.maps))
+        owners = frozenset(names[number] for number in found.maps)
+        return Wait(tuple(self.silent[node] for node in nodes if node in self.silent), owners)
 
     def _present(self, numbers: Mapping[str, NodeNumber]) -> dict[NodeNumber, outcome.Present]:
         """Only members that are asked may be silent; who has answered and acts for nothing has not what was asked."""
@@ -131,10 +133,10 @@ class Missed:
         row, who = self._servers.get(node), Names(self._reading)
         if row is None or row.standing is not Standing.MEMBER or (number := who.number_of(node)) is None:
             return False
-        others = [who.number_of(name) for name in self._servers if name not in self.silent]
-        known = [each for each in others if each is not None]
-        groups = (group for _, group in self._reading.rows(GroupRow))
-        return any(count_owned_only_by(list(rows_of(self._reading, group)), [number], known) for group in groups)
+        known = {who.number_of(name): each for name, each in self._servers.items() if name not in self.silent}
+        joined_at = {each: row.joined_at for each, row in known.items() if each is not None}
+        groups = (list(rows_of(self._reading, group)) for _, group in self._reading.rows(GroupRow))
+        return any(count_owned_only_by(rows, [number], list(joined_at), joined_at) for rows in groups)
 
     def awaited(self, servers: Iterable[Asked]) -> tuple[Awaited, ...]:
         return tuple(Awaited(each.node, each.at, self.at_most_ms(each)) for each in servers)

@@ -367,7 +367,7 @@ class Driver:
         self._timers.change(self.core.agenda.drain().items())
         if hearing:
             for key in self._timers.pass_time(now_ns, self.core.confirmed.position):
-                if hears_maps or not exchange.stops_waiting(key):
+                if hears_maps or not exchange.may_stop_a_server(key):
                     self.core.pass_deadline(key)
         self._note_read_back(now_ns)
         waited_through = self._read_backs.pass_time(now_ns)

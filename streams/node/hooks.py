@@ -6,7 +6,7 @@ from itertools import chain
 from topolog.events import ownership
 from topolog.events.awaited import Awaited
 from topolog.events.baseline import ClusterStateRow, cluster_state
-from topolog.events.exchange import ExchangeMerged, ExchangeStarted, HandOverRow
+from topolog.events.exchange import ExchangeCompleted, ExchangeMerged, ExchangeStarted, HandOverRow
 from topolog.events.failpoints import reach
 from topolog.events.fold import Folded
 from topolog.events.groups import GroupRow, group_row
@@ -86,14 +86,19 @@ class Hooks(Service):
                 self._say(name, None)
             case ExchangeStarted() | ExchangeMerged() as asked:
                 if Awaited(core.node, core.incarnation, needs_map=True) in asked.awaited:
-                    for quiesce in self.on_exchange:
-                        quiesce()
+                    self._quiesce()
+            case ExchangeCompleted(unheard=missed) if core.node in missed:
+                self._quiesce()
             case NodeJoined(joiner=joiner) if (joiner.node, joiner.incarnation) == (core.node, core.incarnation):
                 for joined in self.on_joined:
                     joined()
             case NodeLeft(reason=reason) as left if (left.node, left.incarnation) == (core.node, core.incarnation):
                 for hook in self.on_left:
                     hook(reason)
+
+    def _quiesce(self) -> None:
+        for quiesce in self.on_exchange:
+            quiesce()
 
     def adopt(self, core: NodeCore, keys: Sequence[Key]) -> None:
         """Who acts for nothing more stops before the service hears of it; who acts anew begins when it has heard."""

@@ -9,12 +9,12 @@ wait, and gives away what only the silent one has; or one that begins exchange b
 It waits for nobody whom it does not need (DS10-DS17). Whom it needs, the rule of one partition says (`outcome.py`): the
 awaited are the union over the partitions in question as the log knows them when it begins, mostly none or the joiner.
 It ends when all of them are heard, or `gather_ms` after it began, whatever is missing then: what could be decided is,
-the rest stays as it is, PAUSED where nobody acts, and whoever was needed is `unheard` (`events/awaited.py`). Their late
-answers start the next exchange, in which they count.
+the rest stays as it is, PAUSED where nobody acts, and whoever is needed still is `unheard` (`events/awaited.py`). Their
+late answers start the next exchange, in which they count.
 
 That an exchange ends is safe at any moment, for an outcome is made of what is known, partition by partition; to wait
 only spares the next one. So the bound on failover is `gather_ms` and no other node's hook, and what stays paused waits
-for a server that is in its owner row. Whoever stays `unheard` for `warn_ms` is named in the log, after `evict_ms` it is
+for servers of its owner row, or for those that are to begin it. Whoever stays `unheard` for `warn_ms` is named in the log, after `evict_ms` it is
 stopped as STUCK, unless that would take the last copy of a partition; one that applies nothing loses its lease anyway.
 """
 
@@ -138,7 +138,7 @@ def silent(state: State, row: ExchangeRow, told: Told) -> list[NodeId]:
     return [each.node for each in row.awaited if _is_awaited(state, each, responses)]
 
 
-def stops_waiting(key: str) -> bool:
+def may_stop_a_server(key: str) -> bool:
     """Whether behind this deadline a server may be stopped for its silence."""
     return key.startswith("exchange/") and "/evict/" in key
 
@@ -159,7 +159,7 @@ def _reset(state: State, request: LossResetRequested, ref: RequestRef) -> Decisi
 def _begin(
     state: State, waiting: tuple[Trigger, ...], told: Told, choose: Choose, together: Together
 ) -> list[Decision]:
-    """The exchange of the oldest triggers; over at once where it needs nobody (P1, P2)."""
+    """The exchange of the oldest triggers; over at once where it needs nobody (DS16)."""
     triggers, missed = _alike(waiting) or waiting[:1], unheard(state)
     look = _look(state, triggers, told, choose, together)
     maps = missed.maps if missed else told.maps
@@ -247,15 +247,16 @@ def _evict(state: State, missed: UnheardRow, told: Told) -> list[Decision]:
 
 
 def _holds_a_last_copy(state: State, node: NodeId, missed: UnheardRow) -> bool:
-    """Whether it owns a partition that no server owns which is here and not silent itself."""
-    number = ownership.number_of(state, node)
-    names = ownership.names(state)
-    silent = {each.node for each in missed.servers}
-    others = [names.index(row.node) for row in placement.servers(state) if row.node in names and row.node not in silent]
+    """Whether it owns a partition of which no server has a present copy that is not silent itself (DS10)."""
+    number, silent = ownership.number_of(state, node), {each.node for each in missed.servers}
+    known = {ownership.number_of(state, row.node): row for row in placement.servers(state)}
+    joined_at = {each: row.joined_at for each, row in known.items() if each is not None and row.node not in silent}
     if number is None:
         return False
     return any(
-        last_owners.owned_only_by(row, [number], others) for group in _groups(state) for row in _rows(state, group)
+        last_owners.owned_only_by(row, [number], list(joined_at), joined_at)
+        for group in _groups(state)
+        for row in _rows(state, group)
     )
 
 

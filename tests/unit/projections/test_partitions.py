@@ -573,7 +573,7 @@ def test_a_group_that_waits_for_its_first_server_says_for_which(chronicle: Chron
     assert said["sentence"] == (
         "Partition orders/0 has never been shared out: it begins on n1 as soon as that is heard."
     )
-    assert said["facts"]["waits for n1"].startswith("a sign of life; asked at position ")
+    assert said["facts"]["waits for n1"].startswith("its map; asked at position ")
     cluster.answer("n1")
     cluster.rest()
     assert get("/partitions/orders/0")["item"]["primary"] == "n1"
