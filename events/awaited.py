@@ -5,9 +5,9 @@ service. It does not wait, and what only the silent one knows is forgotten: its 
 exchanges follow each other without end, each behind the answer that the one before had asked for. Whoever answers
 nobody is never stopped, for no exchange is open any more.
 
-Invariant. Whoever is still needed when an exchange is completed stands here until it answers or leaves, and owes its map.
-While somebody stands here, answers count from the exchange that first missed one, and maps are read from its offset on
-(K4).
+Invariant. Whoever is still needed when an exchange is completed stands here until it answers or leaves, and owes its
+map. While somebody stands here, answers count from the exchange that first missed one, and maps are read from its
+offset on (K4).
 
 Argument. An answer is of one incarnation, and what it says of copies of former lives is a fact until an outcome touches
 them; so it may be as old as that exchange (DS17). It starts the next exchange, in which it counts: no answer is asked
@@ -16,7 +16,7 @@ them first, or lose their lease because they apply nothing.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import ClassVar
+from typing import ClassVar, Protocol
 
 import msgspec
 
@@ -47,11 +47,12 @@ class Asked(msgspec.Struct, frozen=True):
 
 
 class UnheardRow(Row, frozen=True):
-    """Servers that the last exchange was completed without, at `missed_at`: what they alone can tell stays as it is. Each
-    owes its map, whatever it was asked for: that tells all.
+    """Servers that the last exchange was completed without, at `missed_at`: what they alone can tell stays as it is.
+    Each owes its map, whatever it was asked for: that tells all.
 
     Answers count that have applied `counts_from`, the beginning of the exchange that first missed one; `maps` is its
-    offset of the topic. `overdue_at`: where the log has named those of them that are silent for long.
+    offset of the topic. `resets`: groups, and since when an operator has given up what was lost of them: that goes on
+    for what could not be decided yet. `overdue_at`: where the log has named those that are silent for long.
     """
 
     KIND: ClassVar[str] = "exchange-unheard"
@@ -60,6 +61,7 @@ class UnheardRow(Row, frozen=True):
     counts_from: Position
     maps: Offset
     missed_at: Position
+    resets: tuple[tuple[str, Position], ...] = ()
     overdue_at: Position | None = None
 
 
@@ -83,20 +85,33 @@ def still_awaited(awaited: Iterable[Asked], gone: Collection[str]) -> Iterator[A
     return (each for each in awaited if each.node not in gone)
 
 
+class _Completed(Protocol):
+    """What of an exchange is carried on while it has missed somebody."""
+
+    @property
+    def awaited(self) -> tuple[Asked, ...]: ...
+    @property
+    def counts_from(self) -> Position: ...
+    @property
+    def maps(self) -> Offset: ...
+
+
 def note_unheard(
-    state: State, nodes: Sequence[NodeId], awaited: Iterable[Asked], counts_from: Position, maps: Offset, place: Place
+    state: State, nodes: Sequence[NodeId], done: _Completed, resets: tuple[tuple[str, Position], ...], place: Place
 ) -> None:
-    """An exchange that waited for `awaited` is completed at `place` without `nodes`, all of them members."""
+    """An exchange is completed at `place` without `nodes`, all of them members. `resets`: what it was to give up."""
     before = unheard(state)
     if not nodes:
         if before is not None:
             state.drop(UnheardRow, "")
         return
-    since = {(each.node, each.incarnation): each.at for each in (*(before.servers if before else ()), *awaited)}
+    former = before.servers if before else ()
+    since = {(each.node, each.incarnation): each.at for each in (*former, *done.awaited) if each.needs_map}
     servers = tuple(_asked_since(state, node, since, place.position) for node in nodes)
     is_same = before is not None and {each.node for each in before.servers} == set(nodes)
     overdue_at = before.overdue_at if before is not None and is_same else None
-    state.put("", UnheardRow(servers, counts_from, maps, place.position, overdue_at))
+    given_up = tuple(sorted({**dict(before.resets if before else ()), **dict(resets)}.items()))
+    state.put("", UnheardRow(servers, done.counts_from, done.maps, place.position, given_up, overdue_at))
 
 
 def note_left(state: State, node: NodeId) -> None:
@@ -113,7 +128,7 @@ def note_overdue(state: State, place: Place) -> None:
 
 
 def _asked_since(state: State, node: NodeId, since: dict[tuple[NodeId, Incarnation], Position], now: Position) -> Asked:
-    """It counts as asked now if it was not before: what it is needed for has come up meanwhile."""
+    """It counts as asked now if it was not asked for its map before: that is needed since then."""
     row = state.get(NodeRow, node)
     assert row is not None and row.is_member, "only a member is waited for"
     return Asked(node, row.incarnation, since.get((node, row.incarnation), now), needs_map=True)

@@ -26,7 +26,7 @@ from typing import ClassVar
 import msgspec
 
 from topolog.events import awaited as waiting
-from topolog.events import changes, ownership
+from topolog.events import changes, last_owners, ownership
 from topolog.events.asked import RequestRef
 from topolog.events.awaited import Asked, Awaited
 from topolog.events.groups import GroupAltered, GroupCreated, GroupDropped, GroupEvent, GroupRow
@@ -38,7 +38,7 @@ from topolog.events.partitions import pack_states, unpack_states
 from topolog.events.requests import NodeKind, grant
 from topolog.events.state import Row, State
 from topolog.events.terms import cluster, enter_view
-from topolog.events.views import note_lost
+from topolog.events.views import lost_disks, note_lost
 
 __all__ = ["pack_states", "unpack_states"]
 """A map's encoding is found here too: single maps answer exchanges."""
@@ -399,22 +399,26 @@ def _merge(state: State, event: ExchangeMerged, place: Place) -> None:
 
 
 def _complete(state: State, event: ExchangeCompleted, place: Place) -> None:
-    """What a joiner has lost is accounted for by now, unless only its own answer can tell."""
     row = open_exchange(state)
     assert row is not None and row.result == event.version, "another exchange is open"
     done = msgspec.structs.replace(
         row, completed_at=place.position, waited=event.waited, awaited=(), unheard=event.unheard
     )
     state.put(str(row.version), done)
-    waiting.note_unheard(state, event.unheard, row.awaited, row.counts_from, row.maps, place)
-    joined = {(trigger.subject, trigger.at) for trigger in row.triggers if trigger.type is TriggerType.JOIN}
-    heard = {(each.node, each.incarnation) for each in row.awaited}
-    for name in sorted({name for name, _ in (*joined, *heard)}.difference(event.unheard)):
-        node = state.get(NodeRow, name)
-        if node is None or not node.is_member:
-            continue
-        if (node.node, node.joined_at) in joined or (node.node, node.incarnation) in heard:
-            note_lost(state, node.node, lost=False)
+    resets = tuple((each.subject, each.at) for each in row.triggers if each.type is TriggerType.LOSS_RESET)
+    waiting.note_unheard(state, event.unheard, row, resets, place)
+    for node in lost_disks(state):
+        if not _is_listed_of_former_life(state, node):
+            note_lost(state, node, lost=False)
+
+
+def _is_listed_of_former_life(state: State, node: NodeId) -> bool:
+    """Whether an owner row still names what a life of the node had before its present one: whoever comes back next must
+    not be believed that it has that."""
+    row, number = state.get(NodeRow, node), ownership.number_of(state, node)
+    if row is None or number is None:
+        return False
+    return any(last_owners.lists_former_life(each, number, row.joined_at) for _, each in state.rows(OwnershipRow))
 
 
 def _mark_overdue(state: State, event: ExchangeOverdue, place: Place) -> None:

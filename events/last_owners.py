@@ -57,6 +57,12 @@ def holds_any(rows: Iterable[OwnershipRow], node: NodeNumber) -> bool:
     return bool((np.frombuffer(b"".join([row.holders for row in rows]), "<u2") == node).any())
 
 
+def lists_former_life(row: OwnershipRow, node: NodeNumber, joined_at: Position) -> bool:
+    """Whether the row lists a copy of the node from before its present life has joined, at `joined_at`."""
+    columns = Columns(row)
+    return bool(((columns.holders == node) & (columns.since.astype(np.int64) <= joined_at)).any())
+
+
 def owns(columns: Columns) -> NDArray[np.bool_]:
     """Which of the copies own."""
     found: NDArray[np.bool_] = (columns.states & ~np.uint8(WANTED)) == PartitionState.OWNING.code

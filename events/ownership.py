@@ -290,13 +290,14 @@ def in_question(columns: Columns, wanted: Wanted) -> NDArray[np.intp]:
 
 
 def unlisted(rows: Sequence[OwnershipRow], wanted: Wanted, nodes: Collection[NodeNumber]) -> frozenset[int]:
-    """The partitions of a group, all of whose rows these are, for which one of the nodes is wanted and is not listed as
-    such."""
-    columns = Columns.over(rows)
-    is_meant = np.isin(wanted, list(nodes))
+    """The partitions of these rows for which one of the nodes is wanted and is not listed as such; `wanted` is by
+    partition of their group."""
+    partitions = np.concatenate([np.arange(row.first, row.first + row.count) for row in rows])
+    columns, wished = Columns.over(rows), wanted[partitions]
     listed = np.where((columns.states & WANTED) != 0, columns.holders, NOBODY)
-    is_listed = (wanted[:, :, np.newaxis] == listed[:, np.newaxis, :]).any(axis=2)
-    return frozenset(np.flatnonzero((is_meant & ~is_listed).any(axis=1)).tolist())
+    is_listed = (wished[:, :, np.newaxis] == listed[:, np.newaxis, :]).any(axis=2)
+    is_missing = np.isin(wished, list(nodes)) & ~is_listed
+    return frozenset(partitions[is_missing.any(axis=1)].tolist())
 
 
 def held_by(row: OwnershipRow, node: NodeNumber) -> list[int]:

@@ -215,6 +215,11 @@ def note_lost(state: State, node: NodeId, *, lost: bool) -> None:
         state.put(node, msgspec.structs.replace(known, lost=lost))
 
 
+def lost_disks(state: State) -> list[NodeId]:
+    """The nodes whose disks have lost something that the log lists, as far as no exchange has accounted for it."""
+    return [NodeId(node) for node, row in state.rows(DiskRow) if row.lost]
+
+
 def newest_point(state: State) -> Point | None:
     count = state.count(PointsRow)
     return _unpack(_row(state, count - 1).points[-_POINT_BYTES:])[0] if count else None

@@ -95,7 +95,7 @@ class Exchanges:
         if decided or open_exchange(state) or queued(state):
             return decided
         rows = self._rows_to_do(state)
-        left_out = placement.left_out(state, self._choose) if rows else {}
+        left_out = placement.left_out(state, self._choose, rows)
         return (
             copies.settle(state, self._take_reports(known))
             or hand_over.prepare(state, rows, left_out)
@@ -174,6 +174,10 @@ class MapAnswer:
     @property
     def incarnation(self) -> Incarnation:
         return self._told.incarnation
+
+    @property
+    def applied(self) -> Position:
+        return self._told.applied.position
 
     @property
     def waited_ms(self) -> int:

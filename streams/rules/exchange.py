@@ -14,8 +14,9 @@ late answers start the next exchange, in which they count.
 
 That an exchange ends is safe at any moment, for an outcome is made of what is known, partition by partition; to wait
 only spares the next one. So the bound on failover is `gather_ms` and no other node's hook, and what stays paused waits
-for servers of its owner row, or for those that are to begin it. Whoever stays `unheard` for `warn_ms` is named in the log, after `evict_ms` it is
-stopped as STUCK, unless that would take the last copy of a partition; one that applies nothing loses its lease anyway.
+for servers of its owner row, or for those that are to begin it. Whoever stays `unheard` for `warn_ms` is named in the
+log, after `evict_ms` it is stopped as STUCK, unless that would take the last copy of a partition; one that applies
+nothing loses its lease anyway.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -112,7 +113,7 @@ def settle(state: State, told: Told, choose: Choose, together: Together = owners
     missed = unheard(state)
     if missed is None or not state.count(GroupRow):
         return []
-    return _hear_late(state, missed, told) or _overdue(missed, told) or _evict(state, missed, told)
+    return _hear_late(state, missed, told) or _overdue(missed, told) or _evict(state, missed, told, choose, together)
 
 
 def deadlines(row: ExchangeRow, patience: Patience) -> list[Deadline]:
@@ -235,14 +236,19 @@ def _overdue(missed: UnheardRow, told: Told) -> list[Decision]:
     return [ExchangeOverdue(tuple(each.node for each in missed.servers))]
 
 
-def _evict(state: State, missed: UnheardRow, told: Told) -> list[Decision]:
-    """Stop who answers nobody, unless it holds a last copy; who is being stopped already leaves when its lease ends."""
+def _evict(state: State, missed: UnheardRow, told: Told, choose: Choose, together: Together) -> list[Decision]:
+    """Stop who answers nobody and is needed still, unless it holds a last copy; who is being stopped already leaves
+    when its lease ends."""
+    stuck = [
+        each
+        for each in missed.servers
+        if _has_passed(each, "evict", told) and _standing(state, each.node) is Standing.MEMBER
+    ]
+    needed = _look(state, (), told, choose, together).needed if stuck else ()
     return [
         LeaseStopped(None, each.node, each.incarnation, LeaveReason.STUCK)
-        for each in missed.servers
-        if _has_passed(each, "evict", told)
-        and _standing(state, each.node) is Standing.MEMBER
-        and not _holds_a_last_copy(state, each.node, missed)
+        for each in stuck
+        if each.node in needed and not _holds_a_last_copy(state, each.node, missed)
     ]
 
 
@@ -315,11 +321,13 @@ def _ask(group: GroupRow, reset_at: Position | None = None) -> Ask:
 
 
 def _resets(state: State, triggers: Sequence[Trigger]) -> Mapping[str, Position]:
-    """Since when what is lost of a group is given up; of none where the state of the cluster forbids that by now, for
-    whoever made it read-only may have meant just that."""
+    """Since when what is lost of a group is given up, also by a reset whose exchange has missed somebody; of none where
+    the state of the cluster forbids that by now, for whoever made it read-only may have meant just that."""
     if not is_allowed(state, Operation.GROUP):
         return {}
-    return {trigger.subject: trigger.at for trigger in triggers if trigger.type is TriggerType.LOSS_RESET}
+    missed = unheard(state)
+    before = dict(missed.resets) if missed else {}
+    return before | {trigger.subject: trigger.at for trigger in triggers if trigger.type is TriggerType.LOSS_RESET}
 
 
 def _here(state: State, number_of: Mapping[str, NodeNumber], responses: Responses) -> Servers:

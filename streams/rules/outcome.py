@@ -143,13 +143,16 @@ def _heard(nodes: Sequence[NodeNumber], present: Members) -> list[NodeNumber]:
 
 
 def _silent(before: Ownership, present: Members, ask: Ask) -> list[NodeNumber]:
-    """Members that may have come back with an owner of the partition; where it is given up, with any copy of it, for
-    then it begins with the best that there is."""
-    matters = before.copies if ask.gives_up(before) else [copy for copy in before.copies if copy.state is _OWNING]
+    """Members that may have come back with an owner of the partition. Where it is given up, with any copy of it, and
+    all of several that it may begin with: it begins with the best that there is."""
+    gives_up, heirs = ask.gives_up(before), _heirs(before, present)
+    contenders = heirs if gives_up and len(heirs) > 1 else []
     return [
         copy.node
-        for copy in matters
-        if copy.node in present and not present[copy.node].has_answered and not present[copy.node].has(copy)
+        for copy in before.copies
+        if copy.node in present
+        and not present[copy.node].has_answered
+        and (copy.node in contenders or ((gives_up or copy.state is _OWNING) and not present[copy.node].has(copy)))
     ]
 
 

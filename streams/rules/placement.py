@@ -14,7 +14,7 @@ from topolog.events import ownership
 from topolog.events.awaited import unheard
 from topolog.events.baseline import placed_by
 from topolog.events.drains import is_drained
-from topolog.events.groups import GroupRow
+from topolog.events.groups import GroupRow, group_row
 from topolog.events.ids import NodeId
 from topolog.events.last_owners import owns
 from topolog.events.membership import NodeRow, Standing, members
@@ -73,15 +73,23 @@ class Roster(msgspec.Struct, frozen=True):
         return frozenset(NodeId(self.names[number]) for number in numbers)
 
 
-def left_out(state: State, choose: Choose) -> dict[str, frozenset[int]]:
-    """The partitions, by group, for which a server is wanted that is not listed, for it is not heard (DS15, DS19)."""
-    missed, roster = unheard(state), Roster.of(state)
-    silent = {roster.number_of[each.node] for each in missed.servers if each.node in roster.number_of} if missed else ()
+def left_out(state: State, choose: Choose, rows: Sequence[OwnershipRow]) -> dict[str, frozenset[int]]:
+    """The partitions of these rows, by group, for which a server is wanted that is not listed, for it is not heard
+    (DS15, DS19)."""
+    missed = unheard(state)
+    if missed is None or not missed.servers or not rows:
+        return {}
+    roster = Roster.of(state)
+    silent = [roster.number_of[each.node] for each in missed.servers if each.node in roster.number_of]
+    by_group: dict[str, list[OwnershipRow]] = {}
+    for row in rows:
+        by_group.setdefault(row.group, []).append(row)
     found: dict[str, frozenset[int]] = {}
-    for _, group in state.rows(GroupRow) if silent else ():
-        rows = list(ownership.rows_of(state, group.name, group.partitions))
-        wanted = roster.wanted(state, group, rows, Ask(), choose)
-        found[group.name] = ownership.unlisted(rows, wanted, silent)
+    for name, some in by_group.items():
+        group = group_row(state, name)
+        assert group is not None, "a row belongs to a group"
+        every = list(ownership.rows_of(state, name, group.partitions))
+        found[name] = ownership.unlisted(some, roster.wanted(state, group, every, Ask(), choose), silent)
     return found
 
 

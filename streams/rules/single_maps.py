@@ -58,7 +58,6 @@ class MapVerdict(Enum):
     AHEAD = ("Its node has applied more of the log than its reader knows.", False)
     NOT_A_MEMBER = ("Its node is no server of the cluster, or no longer.", False)
     STALE_INCARNATION = ("Another process life of its node is the member.", False)
-    OLD_EXCHANGE = ("A later exchange has begun, in which answers to that one do not count.", False)
     UNKNOWN_EXCHANGE = ("It answers an exchange that has not begun.", True)
     OLD_SEQUENCE = ("A newer map of its node has come before it.", False)
     EQUAL = ("It has come before.", False)
@@ -165,8 +164,8 @@ def judge_map(known: Known, kept: NodeMap | None, arrived: SinglePartitionMap) -
         return MapVerdict.NOT_A_MEMBER
     if known.members[arrived.node] != arrived.incarnation:
         return MapVerdict.STALE_INCARNATION
-    if arrived.exchange is not None and not known.counts_from <= arrived.exchange <= known.exchange:
-        return MapVerdict.OLD_EXCHANGE if arrived.exchange < known.exchange else MapVerdict.UNKNOWN_EXCHANGE
+    if arrived.exchange is not None and arrived.exchange > known.exchange:
+        return MapVerdict.UNKNOWN_EXCHANGE
     if arrived.update_sequence < 1:
         return MapVerdict.IMPOSSIBLE_SEQUENCE
     if kept is None or kept.incarnation != arrived.incarnation:

@@ -27,7 +27,7 @@ from tests.simulation.test_teeth import Defect, only, run_row
 
 from topolog.events import awaited, changes, ownership
 from topolog.events import exchange as x
-from topolog.events.ids import NodeId, Offset, Place, Position
+from topolog.events.ids import NodeId, Place, Position
 from topolog.events.metadata import Evidence
 from topolog.events.ownership import Change, Copy, NodeNumber, Ownership, OwnershipRow
 from topolog.events.partitions import PartitionState
@@ -249,8 +249,8 @@ def answers_count_from_the_newest_that_missed_somebody(patch: pytest.MonkeyPatch
     """An exchange that ends without somebody forgets from where answers count (DS17)."""
     note = awaited.note_unheard
 
-    def noted(state: State, nodes: Any, asked: Any, _: Position, maps: Offset, place: Place) -> None:
-        note(state, nodes, asked, place.position, maps, place)
+    def noted(state: State, nodes: Any, done: x.ExchangeRow, resets: Any, place: Place) -> None:
+        note(state, nodes, msgspec.structs.replace(done, counts_from=place.position), resets, place)
 
     patch.setattr(awaited, "note_unheard", noted)
 

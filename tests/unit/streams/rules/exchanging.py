@@ -146,6 +146,13 @@ class Shared(Cluster):
             followed += self.settle_exchange()
         return followed
 
+    def exchange_but(self, *silent: str) -> None:
+        """As `exchange`, but these answer nothing."""
+        self.settle_exchange()
+        while asked := [node for node in self.asked() if node not in silent]:
+            self.answer(*asked)
+            self.settle_exchange()
+
     def asked(self) -> list[NodeId]:
         """Who is to answer: the open exchange, or since the last one, which has done without."""
         row, missed = x.open_exchange(self.state), unheard(self.state)
@@ -198,7 +205,7 @@ class Shared(Cluster):
         raise AssertionError("it never comes to rest")
 
     def left_out(self) -> Mapping[str, frozenset[int]]:
-        return placement.left_out(self.state, choose)
+        return placement.left_out(self.state, choose, [row for _, row in self.state.rows(o.OwnershipRow)])
 
     # What it is.
 

@@ -1,5 +1,6 @@
 """Whom an exchange waits for, for how long, and what it does without (DESIGN §4.3.3, DS10-DS19)."""
 
+from tests.unit.streams.rules.counted import Counted
 from tests.unit.streams.rules.exchanging import Shared, choose, kinds, passed, shared
 
 from topolog.events import exchange as x
@@ -7,7 +8,10 @@ from topolog.events import ownership
 from topolog.events.awaited import unheard
 from topolog.events.groups import LossPolicy
 from topolog.events.ids import Incarnation, NodeId
+from topolog.events.last_owners import lists_former_life
 from topolog.events.membership import LeaseStopped, LeaveReason
+from topolog.events.ownership import OwnershipRow
+from topolog.events.views import DiskRow, Kinship
 from topolog.streams.rules import exchange
 
 
@@ -198,7 +202,10 @@ def test_what_can_be_decided_is_and_the_rest_stays_paused() -> None:
     assert paused
     assert acted
     found.leave("n2")
-    assert kinds(found.settle_exchange())[-1] == "ExchangeCompleted", "n3 has answered, n1 has been waited for once"
+    found.settle_exchange()
+    assert awaited(found) == {"n3"}, "n1 has been waited for once"
+    found.apply("n3")
+    found.settle_exchange()
     assert missed(found) == {"n1"}
     assert {found.acting(each, "items") for each in acted} == {"n3"}
     assert {found.acting(each) for each in paused} == {None}
@@ -434,3 +441,134 @@ def test_a_merge_asks_for_the_map_of_whom_only_a_heartbeat_was_asked() -> None:
     asked = {str(each.node): (each.incarnation, each.needs_map) for each in row.awaited}
     assert asked["n2"] == (Incarnation(2), True)
     assert asked["n3"] == (Incarnation(1), False)
+
+
+# Who hangs later, and what is carried on.
+
+
+def test_who_has_hung_since_is_not_there() -> None:
+    """DS10: n4 has been missed; n2, which was there then, hangs when n1 dies: n3 acts, which is there now."""
+    found = shared("n1", "n2", "n3", backups=2)
+    found.join("n4")
+    found.settle_exchange()
+    gather(found)
+    found.apply("n1", "n2", "n3")
+    acted = acted_by(found, "n1")
+    found.leave("n1")
+    assert kinds(found.settle_exchange()) == ["ExchangeStarted"]
+    assert awaited(found) == {"n2", "n3"}
+    found.apply("n3")
+    gather(found)
+    assert {found.acting(partition) for partition in acted} == {"n3"}
+
+
+def test_who_has_hung_since_is_newly_listed_nowhere() -> None:
+    """DS15: n5 has answered once, while n4 was missed, and hangs when a group is created."""
+    found = shared("n1", "n2")
+    found.join("n4")
+    found.settle_exchange()
+    gather(found)
+    found.join("n5")
+    found.settle_exchange()
+    found.answer("n5")
+    found.settle_exchange()
+    found.create("items", 16, 1)
+    found.settle_exchange()
+    found.answer("n1", "n2")
+    gather(found)
+    assert {found.acting(partition, "items") for partition in range(16)} <= {"n1", "n2", None}
+    assert not any("n5" in found.states(partition, "items") for partition in range(16))
+
+
+def test_a_reset_is_carried_out_when_those_have_answered_that_its_exchange_has_missed() -> None:
+    """DS2, DS17: the operator was told that it is granted."""
+    found = shared("n1", "n2", "n3", backups=0)
+    gone = acted_by(found, "n1")
+    found.leave("n1")
+    found.exchange()
+    found.reset("orders")
+    found.settle_exchange()
+    gather(found)
+    assert all(found.one(partition).is_lost for partition in gone)
+    found.answer("n2", "n3")
+    found.exchange()
+    assert not any(found.one(partition).is_lost for partition in gone)
+
+
+def test_a_reset_is_carried_out_when_an_owner_that_was_silent_has_nothing() -> None:
+    """DS2, DS12, DS17: it is back without its disk, and was asked before the reset."""
+    found, alone = back_without_a_word()
+    found.disks["n1"] = {}
+    gather(found)
+    found.reset("orders")
+    found.exchange_but("n1")
+    assert all(found.one(partition).is_lost for partition in alone)
+    found.answer("n1")
+    found.exchange()
+    assert not any(found.one(partition).is_lost for partition in alone)
+
+
+def test_what_is_given_up_begins_with_the_best_of_what_is_left() -> None:
+    """DS10: the choice is by content, so all that have something are asked for it, and waited for."""
+    found = Shared()
+    found.join("n1")
+    found.create("orders", 16, 2)
+    found.rest()
+    found.join("n2", "n3")
+    found.exchange()
+    found.disks["n2"] = dict.fromkeys((("orders", each) for each in range(16)), 1)
+    found.disks["n3"] = dict.fromkeys((("orders", each) for each in range(16)), 900)
+    found.leave("n1")
+    found.exchange()
+    found.reset("orders")
+    found.settle_exchange()
+    found.answer("n2")
+    gather(found)
+    assert {found.acting(partition) for partition in range(16)} == {None}
+    found.answer("n3")
+    found.exchange()
+    assert all(found.acting(partition) for partition in range(16))
+
+
+def test_who_may_have_the_last_copy_is_not_stopped_because_another_life_is_listed() -> None:
+    """4.3.9, DS10: n2 is listed of a former life, and has said that it has nothing; n1 alone may have it."""
+    found = shared("n1", "n2", "n3")
+    both = [each for each in range(16) if set(found.states(each)) == {"n1", "n2"}]
+    assert both
+    found.leave("n1", "n2")
+    found.exchange()
+    found.disks["n2"] = {}
+    found.join("n1", "n2")
+    found.settle_exchange()
+    found.answer("n2", "n3")
+    gather(found)
+    assert missed(found) == {"n1"}
+    passed(found, "evict")
+    assert not [each for each in found.settle_exchange() if isinstance(each, LeaseStopped)]
+
+
+def test_what_a_disk_has_lost_is_remembered_while_a_row_lists_it() -> None:
+    """DS2, DS10: n3 came back with an older disk while the partition waited for n2, so nothing was made of its answer;
+    in its next life it must not be believed either."""
+    found = Counted("n1", "n2", "n3")
+    found.create(backups=2)
+    found.rest()
+    found.renew(n1=20, n2=20, n3=20)
+    found.leave("n1")
+    found.settle_exchange()
+    gather(found)
+    found.leave("n3")
+    found.join("n3")
+    assert found.node("n3").kinship in (Kinship.WIPED, Kinship.NEW, None)
+    found.settle_exchange()
+    found.answer("n3")
+    found.settle_exchange()
+    disk = found.state.get(DiskRow, "n3")
+    assert disk is not None
+    number = ownership.number_of(found.state, NodeId("n3"))
+    assert number is not None
+    is_listed = any(
+        lists_former_life(row, number, found.node("n3").joined_at) for _, row in found.state.rows(OwnershipRow)
+    )
+    assert is_listed
+    assert disk.lost
