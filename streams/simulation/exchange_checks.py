@@ -77,7 +77,8 @@ class ExchangeChecks:
         self._asked: dict[Life, _Asked] = {}
         self._unheard: set[Life] = set()
         self._goes_on = False
-        self._led_on: set[Life] = set()
+        self._late: set[Life] = set()
+        self._led_on = 0
         self._led_since_ns: tuple[str, int] = ("", 0)
         self._shared_out_ns = 0
         self._paused_ns: dict[tuple[str, int], int] = {}
@@ -195,7 +196,7 @@ class ExchangeChecks:
         self._unheard = {_life(self._ledger.state, node) for node in completed.unheard}
         self._goes_on = bool(completed.unheard)
         if not self._goes_on:
-            self._led_on.clear()
+            self._late, self._led_on = set(), 0
         first = _Asked(standing.place.position, standing.at_ns)
         self._asked = {life: self._asked.get(life, first) for life in self._unheard}
         missed = w.unheard(self._ledger.state)
@@ -205,11 +206,13 @@ class ExchangeChecks:
                 raise Broken(Rule.ASKED_ONCE, f"{each.node} has been asked at {self._asked[life].at}, not at {each.at}")
 
     def _check_led_on(self) -> None:
-        """An answer that came late leads to one more exchange, and no other does (DS17)."""
-        late = {life for life in self._unheard - self._led_on if self._answers.has_told(life, self._answers.begun_at)}
-        if not late:
-            raise Broken(Rule.ENDS, f"of {sorted(self._unheard)} nobody has answered who has not led to one before")
-        self._led_on |= late
+        """An answer that came late leads to one more exchange, and no other does (DS17). Which of several its leader
+        has read by then nobody knows from outside."""
+        since = self._answers.begun_at
+        self._late |= {life for life in self._unheard if self._answers.has_told(life, since)}
+        self._led_on += 1
+        if self._led_on > len(self._late):
+            raise Broken(Rule.ENDS, f"{self._led_on} exchanges followed the late answers of {sorted(self._late)}")
 
     def _check_late(self, due_ns: int) -> None:
         """Whoever has answered late is missed no more: another exchange has begun, in which that counts."""
