@@ -290,8 +290,7 @@ def in_question(columns: Columns, wanted: Wanted) -> NDArray[np.intp]:
 
 
 def unlisted(rows: Sequence[OwnershipRow], wanted: Wanted, nodes: Collection[NodeNumber]) -> frozenset[int]:
-    """The partitions of these rows for which one of the nodes is wanted and is not listed as such; `wanted` is by
-    partition of their group."""
+    """The partitions of these rows for which one of the nodes is wanted and not listed; `wanted`: of their group."""
     partitions = np.concatenate([np.arange(row.first, row.first + row.count) for row in rows])
     columns, wished = Columns.over(rows), wanted[partitions]
     listed = np.where((columns.states & WANTED) != 0, columns.holders, NOBODY)

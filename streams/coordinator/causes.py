@@ -4,7 +4,6 @@ from topolog.events import exchange as x
 from topolog.events import membership as m
 from topolog.events import objects as o
 from topolog.events import ownership
-from topolog.events.awaited import unheard
 from topolog.events.baseline import AutoAdjustSuppressed, BaselineChanged, cluster_state
 from topolog.events.changes import unpacked
 from topolog.events.codec import Decision
@@ -146,7 +145,7 @@ def _cause_in_exchange(
     decision: x.ExchangeEvent | m.LeaseStopped, state: State, reports: Reports, agenda: Agenda, exchanges: Exchanges
 ) -> str:
     if isinstance(decision, x.ExchangeCompleted):
-        return _cause_of_completion(decision, state, agenda, exchanges)
+        return _cause_of_completion(decision, state, reports, agenda, exchanges)
     match decision:
         case m.LeaseStopped(node=node, incarnation=incarnation):
             return _overdue(agenda, f"/{node}/{incarnation}/evict/")
@@ -155,11 +154,7 @@ def _cause_in_exchange(
         case x.ExchangeOverdue():
             return _overdue(agenda, "/warn/")
         case x.ExchangeQueued():
-            missed = unheard(state)
-            sources = (
-                (exchanges.source(each.node) or reports.source(each.node) for each in missed.servers) if missed else ()
-            )
-            return next(filter(None, sources), "")
+            return exchanges.source_of_late(state)
         case x.PartitionStatesChanged():
             return _cause_of_states(decision, state, exchanges)
         case x.AffinitySwitched(evidence=evidence):
@@ -168,13 +163,17 @@ def _cause_in_exchange(
             return _ALL_OWN
 
 
-def _cause_of_completion(event: x.ExchangeCompleted, state: State, agenda: Agenda, exchanges: Exchanges) -> str:
-    """The wait that is over, or the last answer; where nobody was needed, what it was about."""
+def _cause_of_completion(
+    event: x.ExchangeCompleted, state: State, reports: Reports, agenda: Agenda, exchanges: Exchanges
+) -> str:
+    """The wait that is over, or the last answer: a map, or a heartbeat; where nobody was needed, what it was about."""
     if gathered := _overdue(agenda, "/gather"):
         return gathered
-    if event.waited:
-        return exchanges.source(event.waited[-1].node)
     row = x.open_exchange(state)
+    if row is not None and event.waited:
+        last = event.waited[-1].node
+        owes_map = any(each.node == last and each.needs_map for each in row.awaited)
+        return exchanges.source(last) if owes_map else reports.source(last)
     return _trigger(row.triggers[-1] if row else x.queued(state)[0])
 
 

@@ -263,7 +263,7 @@ class Core:
         self._log([echo], "the beat of the leader")
 
     def silent(self) -> list[NodeId]:
-        """The servers whose maps the open exchange still waits for."""
+        """The servers that the open exchange still waits for."""
         return self.exchanges.silent(self.state, self._known(), self.reports)
 
     def cut(self) -> Cut:

@@ -380,7 +380,7 @@ class Driver:
         self._read_backs.note(now_ns, self.core.confirmed.position, cluster(self.core.state).proceed_ms)
 
     def _hears(self, now_ns: int) -> tuple[bool, bool]:
-        """Whether silence counts now: that of heartbeats, and that of single maps while an exchange waits for some.
+        """Whether silence counts now: that of heartbeats, and that of single maps while somebody owes one.
 
         After a stall, unread input or an unreachable log the waits start again; nobody is stuck whom we cannot hear.
         """

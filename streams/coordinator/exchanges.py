@@ -48,6 +48,7 @@ class Exchanges:
         self.inbox = Inbox()
         self.next_offset = Offset(0)
         self._passed = passed
+        self._told_last: Told | None = None
         self._answers: dict[NodeId, MapAnswer] = {}
         self._sources: dict[NodeId, str] = {}
         self._reports: dict[NodeId, list[copies.Report]] = {}
@@ -82,6 +83,11 @@ class Exchanges:
         row = open_exchange(state)
         return exchange.silent(state, row, self._told(state, known, reports, 0)) if row else []
 
+    def source_of_late(self, state: State) -> str:
+        """The record of the newest map of who was heard at last, as `source`, by what was told at the last settling."""
+        late = exchange.heard_late(state, self._told_last) if self._told_last else []
+        return self.source(late[0]) if late else ""
+
     def source(self, node: str) -> str:
         """The record of the node's newest map, as stamps name it: `maps/0@17 n3`."""
         return self._sources.get(NodeId(node), "")
@@ -90,7 +96,8 @@ class Exchanges:
         self, state: State, known: Known, reports: Reports, waited_through: Position, at_ms: int
     ) -> list[Decision]:
         """What follows about partitions; call again until nothing does. `at_ms`: wall time, for people."""
-        decided = exchange.settle(state, self._told(state, known, reports, at_ms), self._choose, self._together)
+        self._told_last = told = self._told(state, known, reports, at_ms)
+        decided = exchange.settle(state, told, self._choose, self._together)
         decided = decided or hand_over.settle(state, reports.drained(), waited_through)
         if decided or open_exchange(state) or queued(state):
             return decided

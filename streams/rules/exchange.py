@@ -113,7 +113,7 @@ def settle(state: State, told: Told, choose: Choose, together: Together = owners
     missed = unheard(state)
     if missed is None or not state.count(GroupRow):
         return []
-    return _hear_late(state, missed, told) or _overdue(missed, told) or _evict(state, missed, told, choose, together)
+    return _hear_late(state, told) or _overdue(missed, told) or _evict(state, missed, told, choose, together)
 
 
 def deadlines(row: ExchangeRow, patience: Patience) -> list[Deadline]:
@@ -137,6 +137,12 @@ def silent(state: State, row: ExchangeRow, told: Told) -> list[NodeId]:
     """Whom the open exchange still waits for."""
     responses = Responses.of(state, told)
     return [each.node for each in row.awaited if _is_awaited(state, each, responses)]
+
+
+def heard_late(state: State, told: Told) -> list[NodeId]:
+    """Whom the last exchange has missed, and who has answered since."""
+    missed, responses = unheard(state), Responses.of(state, told)
+    return [each.node for each in missed.servers if responses.is_heard(each)] if missed else []
 
 
 def may_stop_a_server(key: str) -> bool:
@@ -221,10 +227,9 @@ def _is_awaited(state: State, asked: Asked, responses: Responses) -> bool:
     return is_here and not responses.is_heard(asked)
 
 
-def _hear_late(state: State, missed: UnheardRow, told: Told) -> list[Decision]:
+def _hear_late(state: State, told: Told) -> list[Decision]:
     """A server that the last exchange has done without is heard: what it alone can tell needs another one (DS17)."""
-    responses = Responses.of(state, told)
-    if all(_is_awaited(state, each, responses) for each in missed.servers):
+    if not heard_late(state, told):
         return []
     return [ExchangeQueued(None, TriggerType.ANSWERED, "", changed_view(state))]
 

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from topolog.events import exchange as x
 from topolog.events import membership as m
 from topolog.events import ownership as o
+from topolog.events.awaited import unheard
 from topolog.events.baseline import cluster_state
 from topolog.events.cluster_state import ClusterState
 from topolog.events.groups import GroupRow, LossPolicy, group_row
@@ -28,12 +29,14 @@ from topolog.streams.simulation.world import World
 
 
 class Acknowledged:
-    """Knows of each partition the number of its newest acknowledged write; raises Broken."""
+    """Knows of each partition the number of its newest acknowledged write; raises Broken. `carried`: groups of which a
+    reset goes on, whose exchange has missed somebody."""
 
     def __init__(self, world: World, ledger: Ledger) -> None:
         self.writes = 0
         self._ledger = ledger
         self._world = world
+        self._carried: frozenset[str] = frozenset()
         self._newest: dict[Key, int] = {}
         self._disks: dict[str, SimulatedDisk] = {}
 
@@ -53,15 +56,18 @@ class Acknowledged:
 
     def judge_set(self, state: State, whole: Iterable[Standing], changed: Iterable[tuple[str, Ownership]]) -> None:
         """A set of decisions, and the partitions that it has changed, as they are behind it."""
-        gives_up = False
+        gives_up = is_over = False
         for standing in whole:
             match standing.event:
                 case m.NodeJoined() as joined:
                     self._note_disk(Incarnation(joined.joiner.incarnation), joined.joiner.node)
                 case x.ExchangeCompleted():
-                    gives_up = _newest_is_reset(state) and cluster_state(state).allowed is ClusterState.ACTIVE
+                    is_over = cluster_state(state).allowed is ClusterState.ACTIVE
+                    gives_up = is_over and _newest_is_reset(state)
         for group, each in changed:
-            self._judge(state, group, each, gives_up=gives_up)
+            self._judge(state, group, each, gives_up=gives_up or (is_over and group in self._carried))
+        missed = unheard(state)
+        self._carried = frozenset(name for name, _ in missed.resets) if missed else frozenset()
 
     def _judge(self, state: State, group: str, each: Ownership, *, gives_up: bool) -> None:
         row = group_row(state, group)

@@ -98,6 +98,8 @@ def test_what_has_passed_is_not_forgotten_because_its_row_has_changed() -> None:
     found.state.drain()
     found.log(ExchangeOverdue((NodeId("n1"),)))
     found.create("items")
+    found.settle_exchange()
+    found.answer("n2")
     assert kinds(found.settle_exchange())[-1] == "ExchangeCompleted"
     for key in found.state.drain():
         agenda.revise(found.state, key)

@@ -112,7 +112,10 @@ def test_who_goes_on_after_a_while_has_applied_what_it_missed(services: Services
         a = services.join("a")
         with services.cluster.hung("reports"):
             a.create_group(Group("orders", partitions=8, backups=1))
-            services.cluster.advance(0.2)
+            for _ in range(50):
+                services.cluster.advance(0.2)
+                if any(view.copies for view in a.partitions("orders")):
+                    break
             assert "orders" not in reports.groups()
             assert [each.node for view in a.partitions("orders") for each in view.copies] == ["a"] * 8
         services.cluster.settle()
