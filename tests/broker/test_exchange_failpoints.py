@@ -258,7 +258,7 @@ class Stuck(Change):
     """It joins and hangs, is listed nowhere, and is stopped. Whoever was stopped comes back as a new process."""
 
     name = "stuck"
-    patience = Patience(warn_ms=100, evict_ms=800)
+    patience = Patience(warn_ms=150, evict_ms=300)
 
     def begin(self, site: ExchangeSite) -> None:
         site.order("n3", "mute", do="mute")
