@@ -6,9 +6,9 @@ from tests.unit.projections.chronicle import START_MS, Chronicle
 from tests.unit.projections.repairing import Rounds, definition, differing_tables, rows, union_definition
 from tests.unit.projections.sharing import Sharing, shared_out
 from tests.unit.streams.rules.changing import change
+from tests.unit.streams.rules.exchanging import passed
 
 from topolog.events.codec import CODEC
-from topolog.events.exchange import open_exchange
 from topolog.events.health import Figures, LeaseHealth, Minute
 from topolog.events.ids import Incarnation, NodeId, Offset
 from topolog.events.log import Entry
@@ -77,7 +77,7 @@ class History:
         self._tell_health("n2", gap_max_ms=12_000)
 
     def _second_day(self) -> None:
-        """A primary dies, and what follows; n2 keeps an exchange waiting, a silent one is given up."""
+        """A primary dies, and what follows; n2 keeps an exchange waiting, is done without, and leaves."""
         cluster = self._sharing
         self.wait(7_000)
         cluster.leave("n3")
@@ -88,19 +88,21 @@ class History:
         cluster.rest()
         self.wait(HOUR_MS)
         cluster.join("n3")
+        cluster.exchange()
+        cluster.rest()
+        cluster.leave("n3")
         cluster.settle_exchange()
-        row = open_exchange(cluster.state)
-        assert row is not None
-        asked = next(each for each in row.awaited if each.node == "n2")
-        cluster.answer("n1", "n3", "n4")
-        self.wait(9_000)
-        cluster.passed.add(f"exchange/{asked.at}/n2/{asked.incarnation}/warn/0")
+        cluster.answer("n1", "n4")
+        self.wait(11_500)
+        passed(cluster, "gather")
+        cluster.settle_exchange()
+        passed(cluster, "warn")
         cluster.settle_exchange()
         self.wait(2_000)
         cluster.leave("n2")
         cluster.exchange()
         cluster.rest()
-        cluster.join("n2")
+        cluster.join("n2", "n3")
         cluster.rest()
         for minute in range(4):
             self._tell_health("n2", gap_max_ms=21_000, fencings=1, returns=1, minute=minute)

@@ -42,7 +42,7 @@ def test_a_table_of_some_days_for_programs(archive: Archive) -> None:
     done = typed(*words)
     assert done.returncode == 0, done.stderr
     rows = list(csv.DictReader(io.StringIO(done.stdout)))
-    assert {row["node"]: row["died"] for row in rows} == {"n2": "1", "n3": "1"}
+    assert {row["node"]: row["died"] for row in rows} == {"n2": "1", "n3": "2"}
     assert next(row for row in rows if row["node"] == "n2")["fencings"] == "4"
 
 
