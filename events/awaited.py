@@ -106,7 +106,7 @@ def note_unheard(
             state.drop(UnheardRow, "")
         return
     former = before.servers if before else ()
-    since = {(each.node, each.incarnation): each.at for each in (*former, *done.awaited) if each.needs_map}
+    since = {(each.node, each.incarnation): each.at for each in (*former, *done.awaited)}
     servers = tuple(_asked_since(state, node, since, place.position) for node in nodes)
     is_same = before is not None and {each.node for each in before.servers} == set(nodes)
     overdue_at = before.overdue_at if before is not None and is_same else None
@@ -128,7 +128,7 @@ def note_overdue(state: State, place: Place) -> None:
 
 
 def _asked_since(state: State, node: NodeId, since: dict[tuple[NodeId, Incarnation], Position], now: Position) -> Asked:
-    """It counts as asked now if it was not asked for its map before: that is needed since then."""
+    """It counts as asked now if it was not before: what it is needed for has come up meanwhile."""
     row = state.get(NodeRow, node)
     assert row is not None and row.is_member, "only a member is waited for"
     return Asked(node, row.incarnation, since.get((node, row.incarnation), now), needs_map=True)
