@@ -87,7 +87,7 @@ class Hooks(Service):
             case ExchangeStarted() | ExchangeMerged() as asked:
                 if Awaited(core.node, core.incarnation, needs_map=True) in asked.awaited:
                     self._quiesce()
-            case ExchangeCompleted(unheard=missed) if core.node in missed:
+            case ExchangeCompleted(unheard=missed) if core.node in missed and core.has_joined:
                 self._quiesce()
             case NodeJoined(joiner=joiner) if (joiner.node, joiner.incarnation) == (core.node, core.incarnation):
                 for joined in self.on_joined:

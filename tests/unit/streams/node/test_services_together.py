@@ -11,6 +11,7 @@ import pytest
 
 from topolog import Affinity, Group, Node, PartitionView
 from topolog.errors import Fenced
+from topolog.events.exchange import ExchangeCompleted
 from topolog.testing import LocalCluster, NodeJoined, NodeLeft
 
 PAGE = Path(__file__).parents[4] / "docs" / "services.md"
@@ -120,3 +121,20 @@ def test_who_goes_on_after_a_while_has_applied_what_it_missed(services: Services
             assert [each.node for view in a.partitions("orders") for each in view.copies] == ["a"] * 8
         services.cluster.settle()
         assert all(each.copy_of("reports") for each in reports.partitions("orders"))
+
+
+def test_a_new_life_hears_nothing_of_what_the_former_was_asked(services: Services) -> None:
+    """It reads of exchanges that were completed without a former life before it joins: they ask nothing of it."""
+    a = services.join("a")
+    with services.cluster.node("b", attributes={"service": "orders"}), services.cluster.hung("b"):
+        a.create_group(ORDERS)
+        services.cluster.advance(1)
+        assert [each.unheard for each in services.cluster.decisions(ExchangeCompleted)][-1] == ("b",)
+        services.cluster.kill("b")
+    came_back = services.cluster.node("b", attributes={"service": "orders"})
+    asked_after: list[int] = []
+    came_back.on_exchange(lambda: asked_after.append(len(services.cluster.decisions(NodeJoined))))
+    with came_back:
+        services.cluster.settle()
+        assert {len(each.copies) for each in a.partitions("orders")} == {2}
+    assert set(asked_after) == {3}
