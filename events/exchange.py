@@ -34,14 +34,10 @@ from topolog.events.ids import Incarnation, NodeId, Offset, Place, Position, Top
 from topolog.events.membership import NodeJoined, NodeLeft, NodeRow
 from topolog.events.metadata import Evidence
 from topolog.events.ownership import OwnershipRow, row_key
-from topolog.events.partitions import pack_states, unpack_states
 from topolog.events.requests import NodeKind, grant
 from topolog.events.state import Row, State
 from topolog.events.terms import cluster, enter_view
 from topolog.events.views import lost_disks, note_lost
-
-__all__ = ["pack_states", "unpack_states"]
-"""A map's encoding is found here too: single maps answer exchanges."""
 
 EXCHANGES_KEPT = 64
 """Completed exchanges that the state remembers; a projection's history has them all."""

@@ -49,7 +49,7 @@ FAILPOINTS: Mapping[str, str] = {
     "coordinator.outcome-appended": "an outcome is with the producer, its answer has not come",
     "coordinator.merge-decided": "ExchangeMerged is decided and not appended",
     "coordinator.merge-appended": "ExchangeMerged is with the producer, its answer has not come",
-    "coordinator.overdue-decided": "the log is about to name whom an exchange waits for",
+    "coordinator.overdue-decided": "the log is about to name whom the last exchange was completed without",
     "coordinator.overdue-appended": "ExchangeOverdue is with the producer, its answer has not come",
     "coordinator.stop-decided": "a lease is to be stopped (STUCK, REMOVED …), LeaseStopped is not appended",
     "coordinator.stop-appended": "LeaseStopped is with the producer, its answer has not come",

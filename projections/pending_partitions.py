@@ -21,9 +21,6 @@ from topolog.projections.pending_resources import Pending, PendingHolder
 from topolog.projections.pending_view import PendingView, What
 from topolog.projections.sentences import listed
 
-_SAMPLE = 100
-"""Partitions that are looked at one by one, of those that are alike: since when, and whom they await."""
-
 
 def of_exchanges(view: PendingView) -> Iterator[Pending]:
     """The exchange that is open, those that are to come, hand-overs under way."""
@@ -121,7 +118,7 @@ def of_partitions(view: PendingView) -> Iterator[Pending]:
 
 def _sample(view: PendingView, group: str, condition: Condition) -> list[Partition]:
     filters = {"group": group, "state": condition.name}
-    return list(islice(partitions.partitions(view.reading, filters), _SAMPLE))
+    return list(islice(partitions.partitions(view.reading, filters), paused.SAMPLE))
 
 
 def _since(found: Sequence[Partition]) -> Position:

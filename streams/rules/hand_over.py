@@ -23,9 +23,6 @@ from topolog.events.terms import changed_view
 Drained = Mapping[NodeId, tuple[Incarnation, Position]]
 """Up to which position every hand-over has drained, as each node's newest heartbeat says."""
 
-LeftOut = Mapping[str, Collection[int]]
-"""Partitions by group."""
-
 MOVED_AT_ONCE_MAX = 4_096
 """Partitions one node hands over at a time: the next follow when these have switched."""
 
@@ -38,7 +35,7 @@ def settle(state: State, drained: Drained, waited_through: Position) -> list[Dec
     return []
 
 
-def prepare(state: State, rows: Iterable[OwnershipRow], left_out: LeftOut) -> list[Decision]:
+def prepare(state: State, rows: Iterable[OwnershipRow], left_out: Mapping[str, Collection[int]]) -> list[Decision]:
     """Hand-overs to begin in these rows; nothing while an exchange is open or waits.
 
     `left_out`: partitions of which not all that are wanted own, though all that are listed do (DS19).
@@ -69,7 +66,7 @@ Found = list[tuple[str, int, NodeId]]
 """Group, partition and receiver of each move."""
 
 
-def _moves(state: State, rows: Iterable[OwnershipRow], left_out: LeftOut) -> dict[NodeId, Found]:
+def _moves(state: State, rows: Iterable[OwnershipRow], left_out: Mapping[str, Collection[int]]) -> dict[NodeId, Found]:
     """What each live former primary has to hand over, at most MOVED_AT_ONCE_MAX of it."""
     names = ownership.names(state)
     found: dict[NodeId, Found] = {}

@@ -1,9 +1,9 @@
 """Which single map is kept, and why another is not (T1 to T11 of partition-map-exchange.md).
 
-Threats. A map is late: its sender has another life by now, the exchange it answers is over, a newer one has come, the
-group was dropped or made anew. A map is wrong: it speaks of partitions that its group has not, leaves a group out, goes
-back behind itself. Believed, it names owners that own nothing; and an exchange that counts it as an answer goes on
-without asking again.
+Threats. A map is late: its sender has another life by now, a newer one has come, the group was dropped or made anew. A
+map is wrong: it speaks of partitions that its group has not, leaves a group out, goes back behind itself. Believed, it
+names owners that own nothing; and an exchange that counts it as an answer goes on without asking again. One that comes
+when its exchange is over is kept: it starts the next one (`events/awaited.py`).
 
 Invariant. Of each member the newest whole map is kept, of its present incarnation, with every group that it must tell
 of. Whatever arrives, in any order, any number of times, is kept or ignored for a reason that has a name, and an ignored
@@ -13,7 +13,7 @@ Argument. The records of one incarnation are ordered by the update sequence (T1)
 log has one order of exchanges and one incarnation for each member, and a map names both. What the sender could not know
 (a group that was dropped, or made after what it had applied) is left out of its map, for it is no mistake; whatever is
 wrong in a map spoils all of it, for a group that is not there would read as one without copies. A spoilt answer is no
-answer: the exchange waits for its sender, which is bounded and visible (DESIGN §4.3, 9).
+answer: its sender is awaited still, which is bounded and visible (DESIGN §4.3, 9).
 
 Ignite's rules for *full* maps have no counterpart here: a full map is a decision, and the fold orders decisions.
 docs/partitions.md has the table of what became of each rule.
