@@ -299,10 +299,11 @@ class LocalCluster:
     # Time.
 
     def advance(self, seconds: float) -> None:
-        """Let time pass, a heartbeat at a time; after each step all have done what was due."""
+        """Let time pass, a heartbeat at a time; before and after each step all have done what was due."""
         if not 0 <= seconds < math.inf:
             raise BadInput(f"Time cannot pass by {seconds} s.", hint="Give a number that is 0 or more.")
         clock, left_ms = self._manual_clock(), seconds * 1000
+        self.settle()
         while left_ms > 0:
             clock.advance(min(left_ms, self.terms.heartbeat_ms))
             left_ms -= self.terms.heartbeat_ms

@@ -1,12 +1,14 @@
 """The kit for services' unit tests: what it promises about time, leases, cuts and deaths, and that it is quick."""
 
 import math
+import threading
 import time
 from collections.abc import Iterator
 
 import pytest
 
 from topolog.events.errors import BadInput, Fenced, OutcomeUnknown, Unreachable
+from topolog.events.group_definition import GroupDefinition
 from topolog.events.membership import LeaveReason, NodeLeft
 from topolog.events.metadata import MetadataUpdateAccepted
 from topolog.events.object_types import ObjectType
@@ -120,3 +122,20 @@ def test_what_cannot_be_done_is_said(cluster: LocalCluster) -> None:
         cluster.decisions("NodeJoined")  # type: ignore[arg-type]
     with LocalCluster(clock=SystemClock()) as real, pytest.raises(BadInput, match="real clock"):
         real.advance(1)
+
+
+def test_no_time_passes_while_somebody_has_still_to_do_what_is_due() -> None:
+    """Also not from the first step on: what was asked before it is done by then."""
+    with LocalCluster() as cluster, cluster.node("n1") as n1, cluster.node("n2") as n2:
+        passed_ns: list[int] = []
+
+        def dawdle(_: object) -> None:
+            began_ns = cluster.clock.monotonic_ns()
+            threading.Event().wait(0.05)
+            passed_ns.append(cluster.clock.monotonic_ns() - began_ns)
+
+        n2.on_map(dawdle)
+        n1.create_group(GroupDefinition("orders", 8, 1))
+        cluster.advance(0.2)
+        assert passed_ns
+        assert set(passed_ns) == {0}
