@@ -12,11 +12,12 @@ _Parts = dict[int, SinglePartitionMap]
 class Answers:
     """`begun_at`: from which position on answers count, as `applied` by who gives them (DS17).
 
-    A leader may have read less than stands here, never more. `came_ns`: when the first map of a life came that counts.
+    A leader may have read less than stands here, never more. `missed_at`: where the last exchange was completed; who was
+    missed there is heard by a map that has applied that, and `came_ns` is when the first one of a life came.
     """
 
     def __init__(self) -> None:
-        self.begun_at = NOWHERE
+        self.begun_at = self.missed_at = NOWHERE
         self.came_ns: dict[Life, int] = {}
         self._maps: dict[Life, NodeMap] = {}
         self._applied: dict[Incarnation, Position] = {}
@@ -25,6 +26,10 @@ class Answers:
     def begin(self, at: Position) -> None:
         """From here on answers count anew."""
         self.begun_at = at
+
+    def miss(self, at: Position) -> None:
+        """An exchange is completed here; whoever it has missed is to answer anew."""
+        self.missed_at = at
         self.came_ns.clear()
 
     def note_map(self, told: SinglePartitionMap, now_ns: int) -> None:
@@ -36,7 +41,7 @@ class Answers:
         if len(parts) == told.parts and (newest is None or newest.update_sequence < told.update_sequence):
             self._maps[life] = joined(tuple(parts[number] for number in sorted(parts)))
             del self._arriving[life, told.update_sequence]
-            if told.applied.position >= self.begun_at:
+            if told.applied.position >= self.missed_at:
                 self.came_ns.setdefault(life, now_ns)
 
     def note_heartbeat(self, incarnation: Incarnation, applied: Position) -> None:

@@ -171,6 +171,7 @@ class ExchangeChecks:
             if node not in completed.unheard and not self._has_answered(asked):
                 self._check_needless(completed, node)
         self._awaited = {}
+        self._answers.miss(standing.place.position)
         self._outcomes.note_completed()
         self._note_unheard(completed, standing)
 
