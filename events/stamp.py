@@ -6,7 +6,7 @@ layout that costs 0.2 µs to read. The layout is fixed for ever; a new one takes
 
     head    version, log id, term, sequence, index in set, size of set, chain before, recorded_at_ms,
             number of inputs, lengths of the texts
-    inputs  (input, partition, next offset) of every input partition read through
+    inputs  (input, partition, next offset, digest of the record before that) of every input partition read through
     tail    cause, actor, reason in UTF-8
 """
 
@@ -20,6 +20,7 @@ from topolog.events.ids import Offset, Term
 
 HEADER_NAME = "topolog-stamp"
 LAYOUT = 1
+NO_DIGEST = bytes(8)
 NO_CHAIN = bytes(16)
 """The chain hash before LogStarted, and the empty place in a TermStarted's stamp."""
 
@@ -30,15 +31,20 @@ TEXT_BYTES_MAX = 10_000
 """Texts are cut here: with the largest value they must stay below the limit of a record."""
 
 _HEAD = struct.Struct(">B16sqqHH16sqBHHH")
-_INPUT = struct.Struct(">BHq")
+_INPUT = struct.Struct(">BHq8s")
 
 
 class InputOffset(msgspec.Struct, frozen=True):
-    """One partition of an input topic is read through up to, not including, `next_offset`."""
+    """One partition of an input topic is read through up to, not including, `next_offset`.
+
+    `digest`, 8 bytes, tells the value of the record before that from any other, for an offset says nothing in a topic
+    that was made anew; NO_DIGEST if it is not known.
+    """
 
     topic: int
     partition: int
     next_offset: Offset
+    digest: bytes = NO_DIGEST
 
 
 class Stamp(msgspec.Struct, frozen=True):
@@ -77,7 +83,7 @@ def encode_stamp(stamp: Stamp) -> bytes:
         len(stamp.inputs),
         *map(len, texts),
     )
-    inputs = b"".join(_INPUT.pack(each.topic, each.partition, each.next_offset) for each in stamp.inputs)
+    inputs = b"".join(_INPUT.pack(each.topic, each.partition, each.next_offset, each.digest) for each in stamp.inputs)
     return head + inputs + b"".join(texts)
 
 

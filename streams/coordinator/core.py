@@ -33,7 +33,7 @@ from topolog.events.log import Entry
 from topolog.events.single_maps import SinglePartitionMap
 from topolog.events.snapshot_content import Cut
 from topolog.events.snapshots import SnapshotTaken
-from topolog.events.stamp import NO_CHAIN, InputOffset, Stamp, chain_after, encode_stamp
+from topolog.events.stamp import NO_CHAIN, Stamp, chain_after, encode_stamp
 from topolog.events.state import State
 from topolog.events.terms import CoordinatorDied, LogStarted, TermEnded, TermStarted, cluster
 from topolog.events.topics import PARTITIONS, RECORD_BYTES_MAX, Topic
@@ -41,6 +41,7 @@ from topolog.streams.coordinator.agenda import Agenda
 from topolog.streams.coordinator.causes import cause_of
 from topolog.streams.coordinator.exchanges import Exchanges, known_of, maps_from
 from topolog.streams.coordinator.reports import Reports
+from topolog.streams.coordinator.resuming import Inputs
 from topolog.streams.rules import (
     baseline,
     cluster_state,
@@ -106,8 +107,7 @@ class Core:
         self._confirmed: Judge | None = None
         self._ahead = Header()
         self._unread: deque[Outgoing] = deque()
-        self._inputs: dict[tuple[int, int], Offset] = {}
-        self._heard: dict[tuple[int, int], Offset] = {}
+        self._inputs = Inputs()
         self._claimed = Term(0)
 
     @property
@@ -202,7 +202,7 @@ class Core:
 
     def hear(self, entry: Entry) -> None:
         """One record of `heartbeats`; decisions follow from `settle`."""
-        self._heard[entry.topic.code, entry.partition] = Offset(entry.offset + 1)
+        self._inputs.hear(entry)
         self.reports.obituary.pass_time((entry.topic.code, entry.partition), entry.appended_at_ms)
         match self._decoded(entry):
             case m.Heartbeat() as heartbeat:
@@ -218,6 +218,7 @@ class Core:
         """One record of `maps`; decisions follow from `settle`. A map in which something is wrong is dead, for an
         exchange waits for its node, and somebody has to see why. One of a log that has diverged says nothing of the
         map: it may be we who are to be deposed."""
+        self._inputs.count(entry)
         match self._decoded(entry):
             case SinglePartitionMap() as record:
                 receipt = self.exchanges.hear(record, entry, self._known())
@@ -231,7 +232,7 @@ class Core:
 
     def ask(self, entry: Entry) -> None:
         """One record of `requests`, decided at once; a repeat has its outcome already (K7)."""
-        self._inputs[entry.topic.code, entry.partition] = Offset(entry.offset + 1)
+        self._inputs.count(entry)
         request = self._decoded(entry)
         if request is None:
             return
@@ -255,7 +256,7 @@ class Core:
         while decided := self._due():
             self._log(decided, cause_of(decided[-1], self.state, reports, self.agenda, self.exchanges))
         # Not before: what follows from them must be logged, or they are read again.
-        self._inputs.update(reports.obituary.limit(self._heard))
+        self._inputs.count_heard(reports.obituary)
 
     def renew(self) -> None:
         """The regular echo, written even if it is empty: it is also the leader's sign of life."""
@@ -306,7 +307,7 @@ class Core:
         self.role = Role.LEADING
         self._confirmed = Judge(self._fold.header)
         self._ahead = self._fold.header
-        self._inputs = {(each.topic, each.partition): each.next_offset for each in self._ahead.inputs}
+        self._inputs = Inputs(self._ahead.inputs)
         self.state.drain()
         self.agenda.begin(self.state)
         self.exchanges.begin(self.state)
@@ -398,7 +399,7 @@ class Core:
         """Stamp one set, fold it ahead, and queue it for the log."""
         values = self._encoded(decided)
         self.decided += decided
-        inputs = tuple(InputOffset(*partition, offset) for partition, offset in sorted(self._inputs.items()))
+        inputs = self._inputs.read_through
         for index, (event, value) in enumerate(zip(decided, values, strict=True)):
             ahead = self._ahead
             assert ahead.log_id is not None

@@ -10,7 +10,7 @@ import math
 import random
 import secrets
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 
 import msgspec
@@ -31,6 +31,7 @@ from topolog.streams.coordinator.hearing import Hearing, Silence
 from topolog.streams.coordinator.letters import Burials
 from topolog.streams.coordinator.measures import Measures
 from topolog.streams.coordinator.read_backs import ReadBacks
+from topolog.streams.coordinator.resuming import Resumption
 from topolog.streams.coordinator.snapshots import PAUSE_S, Cadence, Snapshots
 from topolog.streams.coordinator.timers import Timers
 from topolog.streams.coordinator.tracing import Traces
@@ -53,7 +54,6 @@ DEAD_LIVES_KEPT = 256
 
 PROMPT_UNREAD_MAX = 2
 """With at most so many own records unread the loop waits a millisecond for the send: lower latency, same load."""
-
 
 _RETIRE_MS = 5_000
 
@@ -320,10 +320,18 @@ class Driver:
         self.measures.take_overs += 1
         self._snapshots = Snapshots(self.core, self._writer, self._clock, self._cluster, self._cadence)
         reach("coordinator.elected")
-        self._reader.assign({_DECISIONS: self._next, **self.core.resume_at()})
+        self._resume()
         reach("coordinator.resumed")
 
-    def _lead(self, entries: list[Entry], now_ns: int) -> None:
+    def _resume(self, remade: Collection[Partition] = ()) -> None:
+        """Read the inputs from where they were read through; those that are `remade` from their beginning."""
+        self._resumption = Resumption(self.core.resume_at(), self.core.confirmed.inputs, remade)
+        self._reader.assign({_DECISIONS: self._next, **self._resumption.starts})
+
+    def _lead(self, read: list[Entry], now_ns: int) -> None:
+        if (entries := self._resumption.take(read)) is None:
+            self._resume(self._resumption.remade)
+            return
         for entry in entries:
             if entry.topic is Topic.HEARTBEATS:
                 self.core.hear(entry)

