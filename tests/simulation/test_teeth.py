@@ -636,6 +636,7 @@ CUT_SETS = only(crashes=60, losses=100, proposals=0)
 CHANGES = only(terms=12, cuts=16, crashes=4)
 CHANGES_OF_LEADERS = only(terms=20, cuts=16, suspends=20, retirements=16, proposals=60)
 RESTARTS = only(crashes=40, twins=4)
+COPIES = only(groups=60, operations=40, copies=8, crashes=2, proposals=0)
 
 DEFECTS: Sequence[tuple[Defect, Faults, int, Rule]] = (
     (lease_from_receive_time, ANY, 0, Rule.ANCHORED_LEASE),
@@ -682,6 +683,7 @@ DEFECTS: Sequence[tuple[Defect, Faults, int, Rule]] = (
     (read_back_unchecked, ANY, 93, Rule.RUNS_ON),
     (repeated_requests_are_decided_again, ANY, 0, Rule.RUNS_ON),
     (inputs_are_skipped_after_takeover, ANY, 5, Rule.CONVERGES),
+    (offsets_are_believed_in_any_topic, COPIES, 50, Rule.CONVERGES),
     (waiting_requests_are_kept_in_memory, ANY, 5, Rule.CONVERGES),
     (versions_restart_after_removal, ANY, 6, Rule.VERSIONS),
     (snapshots_without_the_folds_header, ANY, 0, Rule.RUNS_ON),
