@@ -9,7 +9,7 @@ import itertools
 import msgspec
 
 from topolog.events.ids import Incarnation, NodeId, Position
-from topolog.events.views import CHAIN_BYTES, Echo, Past, Point
+from topolog.events.views import CHAIN_BYTES, Echo, Past, Point, Relied
 
 FILE_NAME = "topolog-past.json"
 
@@ -27,6 +27,11 @@ class _EchoText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     at: _PointText
 
 
+class _ReliedText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    echo: _EchoText
+    reserved: int
+
+
 class _Content(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """`checksum` is over all the rest."""
 
@@ -36,19 +41,20 @@ class _Content(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     echo: _EchoText
     reserved: int
     points: tuple[_PointText, ...]
+    before: _ReliedText | None = None
     checksum: str = ""
 
 
 def encode(past: Past) -> bytes:
     """The content of the file."""
-    echo = past.echo
     content = _Content(
         format=_FORMAT,
         log_id=past.log_id.hex(),
         node=past.node,
-        echo=_EchoText(echo.incarnation, echo.sequence, _text(echo.at)),
+        echo=_echo_text(past.echo),
         reserved=past.reserved,
         points=tuple(_text(point) for point in past.points),
+        before=_ReliedText(_echo_text(past.before.echo), past.before.reserved) if past.before else None,
     )
     whole = msgspec.structs.replace(content, checksum=_checksum(content))
     return msgspec.json.format(msgspec.json.encode(whole), indent=1) + b"\n"
@@ -64,14 +70,23 @@ def decode(data: bytes) -> Past:
     points = tuple(_point(text) for text in content.points)
     if not points or any(one.position >= next_.position for one, next_ in itertools.pairwise(points)):
         raise ValueError("its points do not ascend")
-    echo = Echo(Incarnation(content.echo.incarnation), content.echo.sequence, _point(content.echo.at))
-    return Past(bytes.fromhex(content.log_id), NodeId(content.node), points, echo, content.reserved)
+    before = Relied(_echo(content.before.echo), content.before.reserved) if content.before else None
+    log_id, node = bytes.fromhex(content.log_id), NodeId(content.node)
+    return Past(log_id, node, points, _echo(content.echo), content.reserved, before)
 
 
 def _checksum(content: _Content) -> str:
     """Over the values, so that it does not matter how they are laid out."""
     bare = msgspec.structs.replace(content, checksum="")
     return hashlib.blake2b(msgspec.json.encode(bare), digest_size=8).hexdigest()
+
+
+def _echo_text(echo: Echo) -> _EchoText:
+    return _EchoText(echo.incarnation, echo.sequence, _text(echo.at))
+
+
+def _echo(text: _EchoText) -> Echo:
+    return Echo(Incarnation(text.incarnation), text.sequence, _point(text.at))
 
 
 def _text(point: Point) -> _PointText:

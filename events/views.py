@@ -12,7 +12,9 @@ difference. A node's *past* says in which places it has written: the *points* of
 last *echo* of its lease that it relied on. It is synced to the node's disk before the first write under each of them,
 and before the first heartbeat. So whoever has written behind the difference has either a point there, which the log has
 not; or an echo of its own that this log has never given, for the log knows how far it has renewed each node's last
-life. And a disk which has not reserved what the log has renewed is an older one, put in the place of that which was.
+life. A life that has joined and relied on no renewal has written nothing, wherever that was: the disk goes on saying
+what the one before had relied on. And a disk which has not reserved what the log has renewed is an older one, put in
+the place of that which was.
 
 A copy may have come with the heartbeats that stood beside the log. Were these renewed in both histories, both would
 know the echo's number, and a node that had written under the one would pass for one that has under the other. So a term
@@ -59,13 +61,20 @@ class Echo(msgspec.Struct, frozen=True):
     at: Point
 
 
+class Relied(msgspec.Struct, frozen=True):
+    """What a disk said at the end of a life that had relied on a renewal: its last echo, and the numbers reserved."""
+
+    echo: Echo
+    reserved: int
+
+
 class Past(msgspec.Struct, frozen=True):
     """Where `node` has written, as its disk says: views of log `log_id` by their points, ascending, and the last echo.
 
     There is one point at least, that of the view in which it joined. Of long ago not every one is kept
-    (`streams/node/past.py`). The echo of a life that has joined and not yet relied on any has sequence 0. No heartbeat
-    of the echo's life with a number above `reserved` has been sent since the disk was so, but for a release, which is
-    never renewed.
+    (`streams/node/past.py`). The echo of a life that has joined and not yet relied on any has sequence 0, and stands
+    where it joined; `before` is then the last life that had relied on one, None if none had. No heartbeat of the echo's
+    life with a number above `reserved` has been sent since the disk was so, but for a release, which is never renewed.
     """
 
     log_id: bytes
@@ -73,6 +82,17 @@ class Past(msgspec.Struct, frozen=True):
     points: tuple[Point, ...]
     echo: Echo
     reserved: int
+    before: Relied | None = None
+
+
+def relied_on(past: Past) -> Past | None:
+    """The same without a life that has relied on no renewal, for it has written nothing; None if there was no other."""
+    if past.echo.sequence > 0:
+        return past
+    if past.before is None:
+        return None
+    points = tuple(point for point in past.points if point.position < past.echo.at.position)
+    return Past(past.log_id, past.node, points, past.before.echo, past.before.reserved)
 
 
 class Kinship(Enum):

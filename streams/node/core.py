@@ -257,6 +257,10 @@ class NodeCore:
                     echo = _renewed(echo, slot, renewed, folded.place)
         return echo
 
+    def lease_behind(self, echo: Echo) -> int:
+        """Until when the lease lasts once this renewal is applied."""
+        return self.lease.deadline_behind(echo.sequence, cluster(self.state).fence_ms)
+
     def _is_joiner(self, joined: m.NodeJoined) -> bool:
         return self._is_own(NodeId(joined.joiner.node), Incarnation(joined.joiner.incarnation))
 

@@ -46,6 +46,11 @@ class Lease:
         self.anchor_ns = at_ns
         self.deadline_ns = max(self.deadline_ns, at_ns + fence_ms * _NS_PER_MS)
 
+    def deadline_behind(self, sequence: int, fence_ms: int) -> int:
+        """Until when it would last if the log held the echo of this heartbeat."""
+        at_ns = self._sent.get(sequence)
+        return self.deadline_ns if at_ns is None else max(self.deadline_ns, at_ns + fence_ms * _NS_PER_MS)
+
     def void(self) -> None:
         """This incarnation acts no more, whatever echoes still arrive."""
         self._sent.clear()

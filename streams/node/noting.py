@@ -2,7 +2,9 @@
 
 By the thread that applies the log, once for a set and before anybody hears of the set: the own joining, hence before
 the first heartbeat; the view that it makes, hence before the first write under it; the renewal of the own lease, hence
-before that counts. By the thread that beats: numbers of heartbeats, when no other sync has reserved enough of them.
+before that counts. What comes while the lease is over, and stays so, is not noted: nothing is written under it, and a
+disk that named it would be refused by another copy of the log for nothing. By the thread that beats: numbers of
+heartbeats, when no other sync has reserved enough of them.
 
 A sync that fails ends the node. Without a disk nothing is noted.
 """
@@ -12,6 +14,7 @@ from collections.abc import Sequence
 
 from topolog.events.failpoints import reach
 from topolog.events.fold import Folded
+from topolog.events.ids import Incarnation
 from topolog.events.views import Past, newest_point
 from topolog.streams.node.core import NodeCore
 from topolog.streams.node.past import noted, with_reserve
@@ -27,13 +30,13 @@ class Noting:
         self._syncing = threading.Lock()
         self.past = disk.load() if disk else None
 
-    def note(self, found: Sequence[Folded]) -> None:
-        """A set has been folded, and nobody has heard of it."""
+    def note(self, found: Sequence[Folded], now_ns: int) -> None:
+        """A set has been folded, and nobody has heard of it; `now_ns` is that of the lease's clock."""
         if self._disk is None:
             return
         core = self._core
         echo, newest = core.echo_behind(found), newest_point(core.state)
-        if echo is None:
+        if echo is None or (self._is_of(core.incarnation) and core.lease_behind(echo) < now_ns):
             return
         assert core.log_id is not None and newest is not None, "a joining makes a view"
         with self._syncing:
@@ -46,11 +49,15 @@ class Noting:
         if self._disk is None or self._has_reserved:
             return True
         with self._syncing:
-            if self.past is None or self.past.echo.incarnation != self._core.incarnation:
+            if self.past is None or not self._is_of(self._core.incarnation):
                 return False  # the set that makes it one to be noted is about to be
             if not self._has_reserved:
                 self._sync(self._disk, with_reserve(self.past, self._core.sent))
         return True
+
+    def _is_of(self, incarnation: Incarnation) -> bool:
+        """Whether the disk names this life."""
+        return self.past is not None and self.past.echo.incarnation == incarnation
 
     @property
     def _has_reserved(self) -> bool:

@@ -3,7 +3,7 @@
 import msgspec
 
 from topolog.events.ids import NodeId
-from topolog.events.views import Echo, Past, Point
+from topolog.events.views import Echo, Past, Point, Relied, relied_on
 
 RESERVED_AT_ONCE = 16
 """Numbers of heartbeats, at least. A disk put back that is older by less than these may pass for the newest."""
@@ -17,11 +17,20 @@ def noted(past: Past | None, log_id: bytes, node: NodeId, newest: Point, echo: E
 
     `past`: what was noted so far, also of former lives; `sent`: the number of its last heartbeat.
     """
-    before = past.points if past else ()
+    is_same_life = past is not None and past.echo.incarnation == echo.incarnation
+    known = past if past is None or is_same_life else relied_on(past)
+    before = known.points if known else ()
     points = before if before and before[-1] == newest else thinned((*before, newest))
-    if past is not None and (points, echo) == (before, past.echo):
+    if past is not None and (points, echo) == (past.points, past.echo):
         return past
-    return Past(log_id, node, points, echo, _reserve(echo, sent))
+    return Past(log_id, node, points, echo, _reserve(echo, sent), None if echo.sequence else _relied(known))
+
+
+def _relied(known: Past | None) -> Relied | None:
+    """What the last life that had relied on a renewal has left."""
+    if known is None or known.echo.sequence == 0:
+        return known.before if known else None
+    return Relied(known.echo, known.reserved)
 
 
 def with_reserve(past: Past, sent: int) -> Past:

@@ -330,7 +330,7 @@ class Session:
         if isinstance(found, Ignored):
             self.ignored[found] = self.ignored.get(found, 0) + 1
             return
-        self._noting.note(found)
+        self._noting.note(found, self._clock.boottime_ns())
         for index, folded in enumerate(found):
             if index:
                 reach("node.inside-a-set")

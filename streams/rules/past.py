@@ -34,6 +34,7 @@ from topolog.events.views import (
     is_point,
     newest_point,
     point_after,
+    relied_on,
     view_at,
 )
 from topolog.streams.rules.baseline import last_copies, summed
@@ -56,13 +57,16 @@ class Judged(msgspec.Struct, frozen=True):
 
 def judge(state: State, log_id: bytes, node: NodeId, past: Past | None, ended: DiskRow | None = None) -> Judged:
     """`past`: what the node's disk says, None if that says nothing; `ended`: what is known of that disk once a life is
-    over whose end is decided and not folded yet."""
+    over whose end is decided and not folded yet. A life that joined elsewhere and was never renewed wrote nothing: the
+    one before it counts."""
     known = ended or state.get(DiskRow, node)
     if past is None:
         has_had_a_past = known is not None and known.renewed is not None and not known.bare
         return Judged(Kinship.WIPED if has_had_a_past else Kinship.NEW)
     if (past.log_id, past.node) != (log_id, node):
         return Judged(Kinship.FOREIGN)
+    if past.echo.sequence == 0 and not is_point(state, past.echo.at):
+        return judge(state, log_id, node, relied_on(past), ended)
     common, theirs = _parting(state, past, known)
     if theirs is not None:
         at = common.position if common else NOWHERE

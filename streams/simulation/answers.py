@@ -12,8 +12,8 @@ _Parts = dict[int, SinglePartitionMap]
 class Answers:
     """`begun_at`: from which position on answers count, as `applied` by who gives them (DS17).
 
-    A leader may have read less than stands here, never more. `missed_at`: where the last exchange was completed; who was
-    missed there is heard by a map that has applied that, and `came_ns` is when the first one of a life came.
+    A leader may have read less than stands here, never more. `missed_at`: where the last exchange was completed; whom
+    it missed is heard by a map that has applied that, and `came_ns` is when the first such map of a life came.
     """
 
     def __init__(self) -> None:

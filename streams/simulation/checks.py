@@ -4,7 +4,6 @@ Every rule is judged from outside, by the true time and by the ledger's own read
 of itself is taken on trust but what it serves by: its lease, and how far it has applied the log.
 """
 
-import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
@@ -17,12 +16,14 @@ from topolog.events import membership as m
 from topolog.events import metadata as md
 from topolog.events import requests as q
 from topolog.events.asked import RequestId
+from topolog.events.asking import digest_of
 from topolog.events.codec import CODEC
 from topolog.events.ids import NOWHERE, Incarnation, NodeId, TopologyVersion
 from topolog.events.log import Entry
 from topolog.events.snapshots import SnapshotTaken
+from topolog.events.stamp import NO_DIGEST, InputOffset
 from topolog.events.terms import cluster
-from topolog.events.topics import Topic
+from topolog.events.topics import BY_CODE, Topic
 from topolog.streams.coordinator.core import Role
 from topolog.streams.node.core import Phase
 from topolog.streams.simulation.baseline_checks import BaselineChecks
@@ -180,7 +181,8 @@ class Checks:
 
     def _check_the_dead(self, whole: Sequence[Standing]) -> None:
         """Once the log says that a certificate was read, nothing waits for its incarnation any more."""
-        read = {(each.topic, each.partition): each.next_offset for standing in whole for each in standing.stamp.inputs}
+        inputs = (each for standing in whole for each in standing.stamp.inputs if self._is_counted_here(each))
+        read = {(each.topic, each.partition): each.next_offset for each in inputs}
         for incarnation, (node, partition, offset) in self._certificates.items():
             if read.get((Topic.HEARTBEATS.code, partition), 0) <= offset:
                 continue
@@ -189,11 +191,18 @@ class Checks:
             if is_member or (waiting is not None and waiting.joiner.incarnation == incarnation):
                 raise Broken(Rule.DEAD_STAY_OUT, f"incarnation {incarnation} of {node}")
 
+    def _is_counted_here(self, read: InputOffset) -> bool:
+        """A copy of the log begins with offsets that were counted in topics which did not come with it."""
+        entries = self._world.broker.log.entries(BY_CODE[read.topic], read.partition)
+        if read.next_offset > len(entries):
+            return False
+        return read.digest in (NO_DIGEST, digest_of(entries[read.next_offset - 1].value))
+
     def _note_request(self, entry: Entry) -> None:
         request = CODEC.decode(entry.value)
         assert isinstance(request, q.AnyRequest)
         if request.id not in self.asked:
-            self.asked[request.id] = hashlib.blake2b(entry.value, digest_size=8).digest()
+            self.asked[request.id] = digest_of(entry.value)
             self.requests[request.id] = request
 
     def _note_heartbeat(self, entry: Entry) -> None:

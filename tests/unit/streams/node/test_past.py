@@ -28,7 +28,7 @@ from topolog.events.requests import LastGrantedRow
 from topolog.events.stamp import chain_after
 from topolog.events.state import State
 from topolog.events.topics import PARTITIONS, Topic
-from topolog.events.views import Echo, Kinship, Past, Point, newest_point, note_view
+from topolog.events.views import DiskRow, Echo, Kinship, Past, Point, Relied, newest_point, note_view, relied_on
 from topolog.streams.node.core import Phase
 from topolog.streams.node.lease import Lease
 from topolog.streams.node.past import POINTS_MAX, RESERVED_AT_ONCE, noted, thinned, with_reserve
@@ -100,7 +100,25 @@ def test_what_former_lives_have_noted_stays() -> None:
     """The points; the echo and the numbers are of the newest life alone."""
     echo = Echo(Incarnation(8), 0, point(30))
     after = noted(past_of(10, 20, reserved=500), LOG_ID, NODE, point(30), echo, 0)
-    assert after == Past(LOG_ID, NODE, (point(10), point(20), point(30)), echo, RESERVED_AT_ONCE)
+    points, relied = (point(10), point(20), point(30)), Relied(Echo(Incarnation(7), 3, point(20)), 500)
+    assert after == Past(LOG_ID, NODE, points, echo, RESERVED_AT_ONCE, relied)
+
+
+def test_a_life_that_is_never_renewed_leaves_what_was_noted_before_it() -> None:
+    """It has written nothing, whichever log it joined; the next life that is renewed forgets the former ones."""
+    before = past_of(10, 20, reserved=500)
+    elsewhere = noted(before, LOG_ID, NODE, point(30, "copy"), Echo(Incarnation(8), 0, point(30, "copy")), 0)
+    assert relied_on(elsewhere) == before
+    back = noted(elsewhere, LOG_ID, NODE, point(40), Echo(Incarnation(9), 0, point(40)), 0)
+    assert relied_on(back) == before
+    assert back.points == (point(10), point(20), point(40))
+    renewed = noted(back, LOG_ID, NODE, point(40), Echo(Incarnation(9), 1, point(41)), 1)
+    assert relied_on(renewed) == renewed
+    assert renewed.before is None
+
+
+def test_a_first_life_that_is_never_renewed_has_no_past() -> None:
+    assert relied_on(noted(None, LOG_ID, NODE, point(5), Echo(Incarnation(1), 0, point(5)), 0)) is None
 
 
 def test_a_renewal_under_the_same_view_changes_the_echo_and_reserves_more() -> None:
@@ -155,7 +173,7 @@ class History:
 
     def judge(self, points: tuple[Point, ...]) -> tuple[Kinship, Point | None]:
         past = Past(LOG_ID, NODE, points, Echo(Incarnation(1), 0, points[0]), 64)
-        found = judge(self.state, LOG_ID, NODE, past)
+        found = judge(self.state, LOG_ID, NODE, past, DiskRow(None, 0, past.echo.incarnation))
         return found.kinship, found.common
 
 
@@ -396,6 +414,29 @@ def test_a_set_costs_one_sync_and_most_sets_none() -> None:
     world.settle()
     assert node.session.core.applied.position == world.decisions()[-1].place.position
     assert disk.syncs == before
+
+
+def test_what_a_node_reads_without_a_lease_is_not_noted() -> None:
+    """It went on behind a pause: the lease that is renewed there is over, so nothing is written under the new views,
+    and a disk that named them would be refused by another copy of the log for nothing. Its next lease notes both."""
+    world = World(["c1"], ["n1"])
+    disk = MemoryDisk()
+    node = with_disk(world, disk)
+    world.run(TERMS.fence_ms)
+    node.session.beat()
+    node.paused = True
+    world.run(TERMS.heartbeat_ms)
+    world.create_group("n1", GroupDefinition("orders", 4))
+    world.run(TERMS.fence_ms + 100)
+    before = past_on(disk)
+    node.step()
+    assert node.session.core.applied.position > before.points[-1].position
+    assert past_on(disk) == before
+    node.paused = False
+    world.run(TERMS.heartbeat_ms * 2)
+    assert not node.is_fenced
+    assert past_on(disk).echo.sequence > before.echo.sequence
+    assert past_on(disk).points[-1] == newest_point(world.state)
 
 
 def test_a_beat_does_not_wait_for_a_sync_of_the_other_thread() -> None:

@@ -28,6 +28,7 @@ from topolog.events.views import (
     note_view,
     point_after,
 )
+from topolog.streams.node.past import noted
 from topolog.streams.rules.past import PAST_POINTS_MAX, Judged, check_shape, judge
 
 LOG_ID = bytes(16)
@@ -254,14 +255,13 @@ class World:
 
     def _sync(self, node: NodeId, *, reserved: int) -> None:
         life, disk = self.lives[node], self.disks[node]
-        before = disk.past.points if disk.past else ()
-        points = before if before and before[-1] == life.view else (*before, life.view)
-        self.disks[node] = Disk(Past(LOG_ID, node, points, life.echo, reserved), disk.writes)
+        past = noted(disk.past, LOG_ID, node, life.view, life.echo, reserved)
+        self.disks[node] = Disk(msgspec.structs.replace(past, reserved=reserved), disk.writes)
 
 
 def by_views_alone(state: State, log_id: bytes, node: NodeId, past: Past | None) -> Judged:
     """The rule of the design: what a node wrote under is a view, and nothing else is compared."""
-    echo = past and msgspec.structs.replace(past, echo=Echo(past.echo.incarnation, 0, past.echo.at))
+    echo = past and msgspec.structs.replace(past, echo=Echo(past.echo.incarnation, 0, past.points[-1]))
     return judge(state, log_id, node, echo)
 
 
@@ -354,9 +354,9 @@ def test_a_node_that_has_lived_in_one_history_only_is_let_in() -> None:
     assert admitted > 2_000
 
 
-def without_points(state: State, log_id: bytes, node: NodeId, past: Past | None) -> Judged:
-    """Views are compared by nothing: as if a position were enough."""
-    return judge(state, log_id, node, past and msgspec.structs.replace(past, points=()))
+def without_the_life_before(state: State, log_id: bytes, node: NodeId, past: Past | None) -> Judged:
+    """A life that has joined and was never renewed hides the one that wrote."""
+    return judge(state, log_id, node, past and msgspec.structs.replace(past, before=None))
 
 
 def with_newcomers(state: State, log_id: bytes, node: NodeId, past: Past | None) -> Judged:
@@ -377,7 +377,10 @@ def with_ahead(state: State, log_id: bytes, node: NodeId, past: Past | None) -> 
     return Judged(Kinship.EQUAL) if told.kinship is Kinship.AHEAD else told
 
 
-@pytest.mark.parametrize("rule", [by_views_alone, without_points, with_newcomers, with_restored, with_ahead])
+RULES = (by_views_alone, without_the_life_before, with_newcomers, with_restored, with_ahead)
+
+
+@pytest.mark.parametrize("rule", RULES)
 def test_a_rule_that_leaves_something_out_lets_a_wrong_one_in(rule: Judge) -> None:
     """Each part of the verdict is needed in some history."""
     for seed in range(1_000):
