@@ -24,7 +24,7 @@ def encode_request(request: AnyRequest, level: int | None = None, codec: Codec =
     if not is_valid(request.id):
         raise BadInput(
             f"{str(request.id)!r} cannot be a request's id.",
-            hint=f"A requester has 1 to {SUBJECT_CHARS_MAX} characters, sequences count from 1.",
+            hint=f"A requester has 1 to {SUBJECT_CHARS_MAX} printable characters, sequences count from 1.",
         )
     value = codec.encode(request, level)
     if len(value) > REQUEST_BYTES_MAX:

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from topolog.events.errors import BadInput
+from topolog.events.names import is_name
 
 PARTITIONS_DEFAULT = 1_024
 PARTITIONS_MAX = 65_000
@@ -98,7 +99,7 @@ class BadGroup(BadInput):
 def validate(group: GroupDefinition) -> None:
     """Raise BadGroup for a definition that breaks a limit or contradicts itself."""
     name = group.name
-    if not name or len(name) > GROUP_NAME_CHARS_MAX or not name.isprintable() or any(each in "/ " for each in name):
+    if not is_name(name, GROUP_NAME_CHARS_MAX) or "/" in name:
         limit = f"A group's name has 1 to {GROUP_NAME_CHARS_MAX} characters that can be printed, no '/' and no blank"
         raise BadGroup("DESIGN 4.3", f"{limit}: {_cut(name)!r} cannot be one.")
     if not 1 <= group.partitions <= PARTITIONS_MAX:

@@ -6,7 +6,6 @@ succeeds (M10), so every reader of the log reaches the same content.
 """
 
 import functools
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -14,6 +13,7 @@ import msgspec
 
 from topolog.events.errors import BadInput, MergeConflict
 from topolog.events.ids import TypeId
+from topolog.events.names import is_name, is_printable
 
 V = TypeVar("V")
 
@@ -120,8 +120,6 @@ _OVERHEAD_BYTES = 20
 DEFINITION_BYTES_MAX = 400_000
 """Largest definition: a rejection carries two of them and must stay below the limit of a record."""
 
-_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
-
 NAME_BYTES_MAX = 1_000
 """Longest name of a type, field or constant: a rejection repeats it several times beside the two definitions."""
 
@@ -152,8 +150,10 @@ def _check_names(definition: ObjectType) -> None:
     for name in [*names, *definition.enum]:
         if (length := len(name.encode("utf-8", "surrogatepass"))) > NAME_BYTES_MAX:
             raise BadInput(f"{name[:40]!r}... is a name of {length} bytes, the limit is {NAME_BYTES_MAX}.")
-        if _CONTROL.search(name):
+        if not is_printable(name):
             raise BadInput(f"{name!r} is no name: it has a character that nobody sees.")
+    if not is_name(definition.name, NAME_BYTES_MAX):
+        raise BadInput(f"{definition.name!r} is no name of a type: it has a blank.", hint=_EXAMPLE)
 
 
 def size_bytes(definition: ObjectType) -> int:

@@ -19,6 +19,7 @@ from topolog.events.asked import SEQUENCE_MAX, SUBJECT_CHARS_MAX, Request, Reque
 from topolog.events.cluster_state import ClusterState
 from topolog.events.group_definition import GroupDefinition, LossPolicy
 from topolog.events.ids import Place, Position, TopologyVersion
+from topolog.events.names import is_printable
 from topolog.events.object_definition import Statement
 from topolog.events.object_types import ObjectType
 from topolog.events.repair_requests import RepairRequest
@@ -307,8 +308,9 @@ class LastGrantedRow(Row, frozen=True):
 
 
 def is_valid(request: RequestId) -> bool:
-    """Whether outcomes can be kept under this id."""
-    return 0 < len(request.requester) <= SUBJECT_CHARS_MAX and 1 <= request.sequence <= SEQUENCE_MAX
+    """Whether outcomes can be kept under this id, and shown."""
+    is_known = 0 < len(request.requester) <= SUBJECT_CHARS_MAX and is_printable(request.requester)
+    return is_known and 1 <= request.sequence <= SEQUENCE_MAX
 
 
 _SUBJECTS: Mapping[type[Request], str] = {

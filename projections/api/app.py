@@ -96,7 +96,12 @@ def make_app(served: Sequence[Served], access: Access | None = None, environment
     app.state.served = {each.projector.cluster: each for each in served}
     app.state.registry = registry
     app.state.access = access or Access()
-    app.add_middleware(Guard, access=app.state.access, clusters=lambda: list(app.state.served))
+    app.add_middleware(
+        Guard,
+        access=app.state.access,
+        clusters=lambda: list(app.state.served),
+        standing=lambda cluster: app.state.served[cluster].standing(),
+    )
     app.add_middleware(metrics.Latency, registry=registry)
     app.add_middleware(tracing.Traced)
     app.add_middleware(heads.Heads)

@@ -31,6 +31,7 @@ from topolog.projections.api.parameters import ExportParameters
 from topolog.projections.api.problems import parameter
 from topolog.projections.api.served import Here
 from topolog.projections.ordering import chosen_fields, field_names, with_fields
+from topolog.projections.spreadsheets import cell
 
 PORTION_ROWS = 1_000
 STALL_S = 60.0
@@ -114,10 +115,10 @@ def _comma_separated(fields: Sequence[str]) -> Encode:
 
 
 def _cell(value: object) -> object:
-    """One value as it is, nothing as nothing, all others as JSON."""
+    """One value, nothing as nothing, all others as JSON."""
     if value is None:
         return ""
-    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    return cell(value) if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
 async def export(request: Request, here: Answers, given: ExportParameters, listing: Listing[Any]) -> Response:

@@ -237,7 +237,7 @@ def request_id(text: str, requester: Requester) -> RequestId:
         if name is None or not is_valid(name) or name.sequence > _VERSION_MAX:
             raise BadInput(
                 f"{text[:_KEY_CHARS_MAX]!r} cannot be a request's id.",
-                hint=f"A requester has 1 to {SUBJECT_CHARS_MAX} characters, sequences count from 1.",
+                hint=f"A requester has 1 to {SUBJECT_CHARS_MAX} printable characters, sequences count from 1.",
             )
         if requester.may_issue(name):
             raise BadInput(f"{requester.name} is this API's own name.", hint="Choose a requester's name of your own.")

@@ -1,10 +1,12 @@
 """The clusters that one process serves, and how a route gets the one in its address."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Annotated
 
 from fastapi import Depends, Request
 
+from topolog.projections.api.access.losses import UNKNOWN, Stands
 from topolog.projections.api.access.principals import Principal
 from topolog.projections.api.answers import Answers
 from topolog.projections.api.desk import Desk
@@ -27,6 +29,15 @@ class Served:
         self.feeds = Feeds(projector, self.commits)
         self.gallery = Gallery()
         projector.on_commit(self.commits.notify)
+
+    @contextmanager
+    def standing(self) -> Iterator[Stands]:
+        """What is served now. A reader that has stopped, or has not read to the end yet, does not know what stands."""
+        if self.projector.stopped is not None or not self.projector.has_started:
+            yield UNKNOWN
+            return
+        with self.projector.reading() as reading:
+            yield reading
 
 
 def all_served(request: Request) -> Mapping[str, Served]:

@@ -5,6 +5,7 @@ raises or prints, for the shell would show it in the middle of the line.
 """
 
 import json
+import re
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -19,6 +20,8 @@ from topolog.projections.cli.loading import without_command_line_of_httpx
 FRESH_S = 5.0
 PATIENCE_S = 0.3
 _NAMES_MAX = 1000
+_PLAIN = re.compile(r"[\w.:/@+,=%-]+")
+"""What a shell takes as it stands: a node that calls itself `$(reboot)` is not put into anybody's line."""
 
 
 def contexts(incomplete: str) -> list[str]:
@@ -63,7 +66,7 @@ def _names(ctx: Any, resource: str, incomplete: str) -> list[str]:
         found = _cached(state_folder() / "names.json", kind, standing)
     except (TopologError, OSError, ValueError):
         return []
-    return [name for name in found if name.startswith(incomplete)]
+    return [name for name in found if name.startswith(incomplete) and _PLAIN.fullmatch(name)]
 
 
 def _cached(path: Path, kind: resources.Resource, standing: Any) -> list[str]:

@@ -2,17 +2,18 @@
 
 import csv
 import io
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from topolog.projections.cli.client import Answer
 from topolog.projections.cli.column import Column, to_the_second
+from topolog.projections.cli.documents import as_json, as_yaml
 from topolog.projections.cli.moments import age
 from topolog.projections.cli.options import Format, Shape
 from topolog.projections.cli.problems import Json
-from topolog.projections.cli.terminal import Screen, plain
+from topolog.projections.cli.terminal import Screen, in_one_line, plain
+from topolog.projections.spreadsheets import cell
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -42,15 +43,13 @@ def print_answer(screen: Screen, shape: Shape, answer: Answer, view: View, *, is
         case Format.TABLE | Format.WIDE:
             _print_page(screen, answer, view, wide=shape.output is Format.WIDE)
         case Format.JSON:
-            screen.data(json.dumps(answer.body, indent=2, ensure_ascii=False) + "\n")
+            screen.data(as_json(answer.body, indent=2, is_seen=screen.is_seen))
         case Format.JSONL:
-            screen.data("".join(json.dumps(item, ensure_ascii=False) + "\n" for item in answer.items))
+            screen.data("".join(as_json(item, is_seen=screen.is_seen) for item in answer.items))
         case Format.YAML:
-            import yaml
-
-            screen.data(yaml.safe_dump(answer.body, sort_keys=False, allow_unicode=True))
+            screen.data(as_yaml(answer.body, is_seen=screen.is_seen))
         case Format.NAME:
-            screen.data("".join(f"{view.name_of(item)}\n" for item in answer.items))
+            screen.data("".join(f"{in_one_line(view.name_of(item))}\n" for item in answer.items))
         case Format.CSV:
             screen.data(_csv(answer.items, view.columns))
     _print_footer(screen, answer, is_past=is_past)
@@ -74,9 +73,13 @@ def _csv(items: Sequence[Json], columns: Sequence[Column]) -> str:
     writer = csv.writer(written, lineterminator="\n")
     writer.writerow([column.title.lower().replace(" ", "_") for column in columns])
     for item in items:
-        values = (column.of(item) for column in columns)
-        writer.writerow(["" if value in (None, "", []) else plain(value) for value in values])
+        writer.writerow([csv_cell(column.of(item)) for column in columns])
     return written.getvalue()
+
+
+def csv_cell(value: object) -> object:
+    """A value of an answer as a cell: nothing as nothing, a number as it is."""
+    return "" if value in (None, "", []) else cell(plain(value))
 
 
 def _print_footer(screen: Screen, answer: Answer, *, is_past: bool) -> None:

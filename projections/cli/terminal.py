@@ -33,6 +33,11 @@ class Screen:
     def _err(self) -> "Console":
         return _console(sys.stderr, no_color=self._no_color)
 
+    @property
+    def is_seen(self) -> bool:
+        """Whether what goes to stdout goes to a terminal, and no program reads it."""
+        return sys.stdout.isatty()
+
     def data(self, text: str) -> None:
         """Text for a program, as it is."""
         _write(text)
@@ -144,6 +149,11 @@ def plain(value: object) -> str:
             return ", ".join(plain(held) for held in value)
         case _:
             return clean(str(value)).replace("\n", " ")
+
+
+def in_one_line(text: str) -> str:
+    """The text without control characters, the end of a line among them: what stands in a list of names is one name."""
+    return clean(text).replace("\n", "\\n")
 
 
 def clean(text: str) -> str:

@@ -20,14 +20,16 @@ from topolog.projections.cli import columns
 from topolog.projections.cli.client import Api
 from topolog.projections.cli.column import Column
 from topolog.projections.cli.connecting import connect
+from topolog.projections.cli.documents import as_json, as_yaml
 from topolog.projections.cli.following import WatchEvent
 from topolog.projections.cli.narrowing import Filters
 from topolog.projections.cli.options import Format, NameArgument, ResourceArgument, Shape, Target
+from topolog.projections.cli.output import csv_cell
 from topolog.projections.cli.pausing import Pause
 from topolog.projections.cli.problems import Json
 from topolog.projections.cli.resources import CLUSTER, DECISIONS, NODES, PRESENT, UNWATCHED, Resource, find_item
 from topolog.projections.cli.rows import Rows
-from topolog.projections.cli.terminal import Redrawn, Screen, plain
+from topolog.projections.cli.terminal import Redrawn, Screen, in_one_line, plain
 from topolog.projections.cli.transport import Param
 
 _LOOK_S = 30.0
@@ -149,16 +151,14 @@ class Printer:
         """Print the event; a table is printed whole when all of what is there has come."""
         match self._output:
             case Format.JSONL:
-                self._screen.data(json.dumps(event.document, ensure_ascii=False) + "\n")
+                self._screen.data(as_json(event.document, is_seen=self._screen.is_seen))
             case Format.JSON:
-                self._screen.data(json.dumps(event.document, indent=2, ensure_ascii=False) + "\n")
+                self._screen.data(as_json(event.document, indent=2, is_seen=self._screen.is_seen))
             case Format.YAML:
-                import yaml
-
-                self._screen.data("---\n" + yaml.safe_dump(event.document, sort_keys=False, allow_unicode=True))
+                self._screen.data("---\n" + as_yaml(event.document, is_seen=self._screen.is_seen))
             case Format.NAME:
                 if event.is_change:
-                    self._screen.data(f"{self._kind.singular}/{event.name}\n")
+                    self._screen.data(in_one_line(f"{self._kind.singular}/{event.name}") + "\n")
             case Format.CSV:
                 self._csv(event)
             case _:
@@ -178,9 +178,7 @@ class Printer:
             writer.writerow(["type", "token", *titles])
             self._has_header = True
         if event.is_change:
-            values = [column.of(event.item) for column in self._columns]
-            shown = ["" if value in (None, "", []) else plain(value) for value in values]
-            writer.writerow([event.type, event.token, *shown])
+            writer.writerow([event.type, event.token, *(csv_cell(column.of(event.item)) for column in self._columns)])
         self._screen.data(written.getvalue())
 
     def _table(self, event: WatchEvent) -> None:

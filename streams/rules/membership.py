@@ -26,6 +26,7 @@ from topolog.events.membership import (
     members,
     pack_renewals,
 )
+from topolog.events.names import is_name, is_printable
 from topolog.events.requests import (
     Joiner,
     JoinRequested,
@@ -33,6 +34,7 @@ from topolog.events.requests import (
     NodeRemovalRequested,
     RequestRefused,
     RequestUnchanged,
+    shortened,
     told_of,
 )
 from topolog.events.state import State
@@ -237,9 +239,7 @@ def _proves_it_gone(joiner: Joiner, former: NodeRow) -> bool:
 
 
 def _check_joiner(state: State, joiner: Joiner) -> None:
-    if not joiner.node.strip() or "/" in joiner.node or len(joiner.node) > SUBJECT_CHARS_MAX:
-        message = f"A node's id has 1 to {SUBJECT_CHARS_MAX} characters and no '/': {joiner.node!r} cannot be one."
-        raise Refused("BAD_NODE", "K7", message)
+    _check_names(joiner)
     if len(joiner.types) > DECLARED_TYPES_MAX:
         message = f"Node {joiner.node!r} declares {len(joiner.types)} types, the limit is {DECLARED_TYPES_MAX}."
         raise Refused("TOO_LARGE", "DESIGN 1", message)
@@ -250,6 +250,21 @@ def _check_joiner(state: State, joiner: Joiner) -> None:
     if row and not row.is_member and row.incarnation == joiner.incarnation:
         message = f"Incarnation {joiner.incarnation} of node {joiner.node!r} has left; it must join as a new one."
         raise Refused("STALE_INCARNATION", "K7", message, {"left_at": str(row.left_at)})
+
+
+def _check_names(joiner: Joiner) -> None:
+    """Raise Refused for what cannot be a node's id, and for what it says of itself and nobody could show."""
+    if not is_name(joiner.node, SUBJECT_CHARS_MAX) or "/" in joiner.node:
+        limit = f"A node's id has 1 to {SUBJECT_CHARS_MAX} characters that can be printed, no '/' and no blank"
+        raise Refused("BAD_NODE", "K7", f"{limit}: {joiner.node!r} cannot be one.")
+    for attribute, value in joiner.attributes.items():
+        if not is_name(attribute, SUBJECT_CHARS_MAX) or not is_printable(value):
+            limit = "An attribute has a name without blanks, and name and value can be printed"
+            message = f"Node {joiner.node!r}: {limit}: {shortened(f'{attribute!r}: {value!r}')} cannot be one."
+            raise Refused("BAD_NODE", "K7", message)
+    if not all(map(is_printable, (joiner.endpoint, joiner.folder, *joiner.capabilities))):
+        message = f"Node {joiner.node!r}: its endpoint, folder and capabilities need characters that can be printed."
+        raise Refused("BAD_NODE", "K7", message)
 
 
 def _withdraw(state: State, joiner: Joiner) -> list[Decision]:

@@ -3,6 +3,7 @@
 from topolog.events.asked import RequestRef
 from topolog.events.codec import Decision
 from topolog.events.errors import Refused
+from topolog.events.names import is_name, is_printable
 from topolog.events.repair_requests import ReplicaDeclarationRequested, ReplicaWithdrawalRequested
 from topolog.events.repair_tasks import RANGES_MAX
 from topolog.events.replica import REPLICAS_MAX, ReplicaDefinition
@@ -45,10 +46,11 @@ def _check(definition: ReplicaDefinition) -> None:
     names = [column.name for column in definition.columns]
     texts = [*names, *(column.type for column in definition.columns), *definition.boundaries]
     wrong = {
-        "its name or its table's": not (0 < len(definition.name.encode()) <= NAME_BYTES_MAX)
-        or not (0 < len(definition.table) <= TABLE_CHARS_MAX)
+        "its name or its table's": len(definition.name.encode()) > NAME_BYTES_MAX
+        or not is_name(definition.name, NAME_BYTES_MAX)
+        or not is_name(definition.table, TABLE_CHARS_MAX)
         or "@" in definition.name + definition.table,
-        "its datacenter": len(definition.datacenter) > TABLE_CHARS_MAX,
+        "its datacenter": len(definition.datacenter) > TABLE_CHARS_MAX or not is_printable(definition.datacenter),
         "its columns": not names or len(set(names)) < len(names) or sum(map(len, texts)) > CHARS_MAX,
         "its key": not set(definition.key) <= set(names) or len(set(definition.key)) < len(definition.key),
         "its ranges": not definition.ranges

@@ -6,6 +6,7 @@ from topolog.events.asked import SUBJECT_CHARS_MAX, RequestRef
 from topolog.events.codec import Decision
 from topolog.events.errors import Refused
 from topolog.events.ids import Position
+from topolog.events.names import is_name
 from topolog.events.repair_requests import ScheduleDropRequested, ScheduleRequested
 from topolog.events.requests import RequestUnchanged, shortened, subject_of
 from topolog.events.schedules import ScheduleDropped, SchedulePostponed, ScheduleRow, ScheduleSet
@@ -38,8 +39,9 @@ def decide(state: State, request: ScheduleRequested | ScheduleDropRequested, ref
 
 
 def _check(state: State, request: ScheduleRequested, *, is_new: bool) -> None:
-    if not 0 < len(request.name) <= SUBJECT_CHARS_MAX:
-        raise Refused("BAD_SCHEDULE", "B.2", f"A schedule's name has 1 to {SUBJECT_CHARS_MAX} characters.")
+    if not is_name(request.name, SUBJECT_CHARS_MAX):
+        limit = f"A schedule's name has 1 to {SUBJECT_CHARS_MAX} characters that can be printed, and no blank"
+        raise Refused("BAD_SCHEDULE", "B.2", f"{limit}: {shortened(repr(request.name))} cannot be one.")
     if not EVERY_MS_MIN <= request.every_ms <= EVERY_MS_MAX:
         raise Refused("BAD_SCHEDULE", "B.2", "A schedule runs at most once a minute and at least once a year.")
     if is_new and state.count(ScheduleRow) >= SCHEDULES_MAX:

@@ -1,7 +1,8 @@
 """What a form of POST /requests changes, and the right that takes. Pure.
 
-What takes data away, lets a node go, or alters the terms under which all live needs `administer`, and a reason: whoever
-reads the log a year later must not find a dropped group without a word. A dry run changes nothing and needs `read`.
+What can take data away (`losses.py`), lets a node go, or alters the terms under which all live needs `administer`, and
+a reason: whoever reads the log a year later must not find a dropped group without a word. A dry run changes nothing and
+needs `read`.
 """
 
 from collections.abc import Iterator
@@ -9,7 +10,9 @@ from collections.abc import Iterator
 import msgspec
 
 from topolog.projections.api import baseline_forms, forms, objects_forms, repair_forms
+from topolog.projections.api.access import losses
 from topolog.projections.api.access.grants import Asked, Right
+from topolog.projections.api.access.losses import Stands
 
 _KINDS = {
     "DATABASE": "databases",
@@ -20,11 +23,12 @@ _KINDS = {
 
 
 class Change(msgspec.Struct, frozen=True):
-    """A form as the audit names it: `what` is its kind, `asked` all that it needs."""
+    """A form as the audit names it: `what` is its kind, `asked` all that it needs, `lost` what it could lose."""
 
     what: str
     asked: tuple[Asked, ...]
     reason: str
+    lost: tuple[str, ...] = ()
 
     @property
     def is_protected(self) -> bool:
@@ -37,32 +41,41 @@ class Change(msgspec.Struct, frozen=True):
         )
 
 
-def change(form: forms.Form, cluster: str, *, is_dry_run: bool) -> Change:
-    """What the form needs, of which all must be granted."""
-    asked = tuple(
-        Asked(Right.READ if is_dry_run else right, cluster, resource, name)
-        for right, resource, name in dict.fromkeys(_needs(form))
-    )
+def change(form: forms.Form, cluster: str, stands: Stands, *, is_dry_run: bool) -> Change:
+    """What the form needs, of which all must be granted; `stands`: what it would change."""
+    needs = list(dict.fromkeys(_needs(form, stands)))
+    asked = (Asked(Right.READ if is_dry_run else need.right, cluster, need.resource, need.name) for need in needs)
     what = str(form.__struct_config__.tag)
-    return Change(what, asked, getattr(form, "reason", ""))
+    lost = dict.fromkeys(each for need in needs for each in need.lost)
+    return Change(what, tuple(dict.fromkeys(asked)), getattr(form, "reason", ""), tuple(lost))
 
 
-_Need = tuple[Right, str, str | None]
+class _Need(msgspec.Struct, frozen=True):
+    right: Right
+    resource: str
+    name: str | None
+    lost: tuple[str, ...] = ()
 
 
-def _needs(form: forms.Form) -> Iterator[_Need]:
+def _losing(resource: str, name: str, lost: tuple[str, ...]) -> _Need:
+    return _Need(Right.ADMINISTER if lost else Right.CHANGE, resource, name, lost)
+
+
+def _needs(form: forms.Form, stands: Stands) -> Iterator[_Need]:
     match form:
         case forms.Propose() | forms.Remove():
             yield _of_type_or_node(form)
-        case forms.CreateGroup() | forms.AlterGroup():
-            yield Right.CHANGE, "groups", form.name
+        case forms.CreateGroup():
+            yield _Need(Right.CHANGE, "groups", form.name)
+        case forms.AlterGroup():
+            yield _losing("groups", form.name, losses.of_group(form, stands))
         case forms.DropGroup() | forms.ResetGroup():
-            yield Right.ADMINISTER, "groups", form.name
+            yield _Need(Right.ADMINISTER, "groups", form.name)
         case objects_forms.ChangeSchema():
             for statement in form.statements:
-                yield from _of_statement(statement)
+                yield from _of_statement(statement, stands)
         case objects_forms.CancelChange():
-            yield Right.CHANGE, "changes", str(form.change)
+            yield _Need(Right.CHANGE, "changes", str(form.change))
         case _ if isinstance(form, repair_forms.RepairForm):
             yield from _of_repair(form)
         case _:
@@ -70,42 +83,46 @@ def _needs(form: forms.Form) -> Iterator[_Need]:
 
 
 def _of_type_or_node(form: forms.Propose | forms.Remove) -> _Need:
+    """A proposal only adds; what is removed of a type, nothing that is stored can be read by any more."""
     if isinstance(form, forms.Propose):
         name = form.definition.get("name")
-        return Right.CHANGE, "types", name if isinstance(name, str) else None
-    return (Right.CHANGE, "types", form.name) if form.resource == "type" else (Right.ADMINISTER, "nodes", form.name)
+        return _Need(Right.CHANGE, "types", name if isinstance(name, str) else None)
+    return _Need(Right.ADMINISTER, "types" if form.resource == "type" else "nodes", form.name)
 
 
-def _of_statement(statement: objects_forms.StatementForm) -> Iterator[_Need]:
-    is_dear = statement.kind == "GRANT" or (statement.verb == "DROP" and statement.kind != "VIEW")
-    right = Right.ADMINISTER if is_dear else Right.CHANGE
-    yield right, _KINDS[statement.kind], statement.name
+def _of_statement(statement: objects_forms.StatementForm, stands: Stands) -> Iterator[_Need]:
+    lost = losses.of_statement(statement, stands)
+    right = Right.ADMINISTER if lost or statement.kind == "GRANT" else Right.CHANGE
+    yield _Need(right, _KINDS[statement.kind], statement.name, lost)
     if statement.new_name:
-        yield right, _KINDS[statement.kind], statement.new_name
+        yield _Need(right, _KINDS[statement.kind], statement.new_name, lost)
 
 
 def _of_repair(form: repair_forms.RepairForm) -> Iterator[_Need]:
     match form:
-        case repair_forms.StartSession() | repair_forms.WithdrawReplica():
-            yield Right.CHANGE, "replicas", form.table
+        case repair_forms.StartSession():
+            yield _losing("replicas", form.table, losses.of_session(form))
+        case repair_forms.WithdrawReplica():
+            yield _Need(Right.CHANGE, "replicas", form.table)
         case repair_forms.SetSchedule():
-            yield Right.CHANGE, "schedules", form.name
-            yield Right.CHANGE, "replicas", form.definition.table
+            lost = losses.of_session(form.definition)
+            yield _losing("schedules", form.name, lost)
+            yield _losing("replicas", form.definition.table, lost)
         case repair_forms.DropSchedule():
-            yield Right.CHANGE, "schedules", form.name
+            yield _Need(Right.CHANGE, "schedules", form.name)
         case repair_forms.AlterSession() | repair_forms.AbortSessions():
-            yield Right.CHANGE, "sessions", None if form.session is None else str(form.session)
+            yield _Need(Right.CHANGE, "sessions", None if form.session is None else str(form.session))
 
 
 def _of_cluster(form: forms.Form) -> _Need:
     match form:
         case forms.StartExchange():
-            return Right.CHANGE, "exchanges", None
+            return _Need(Right.CHANGE, "exchanges", None)
         case baseline_forms.Drain():
-            return Right.CHANGE, "nodes", form.node
-        case baseline_forms.ChangeBaseline():
-            return (Right.ADMINISTER if form.accept_loss else Right.CHANGE), "baselines", None
+            return _Need(Right.CHANGE, "nodes", form.node)
+        case baseline_forms.ChangeBaseline():  # without `accept_loss` the rules refuse what drops a last copy
+            return _Need(Right.ADMINISTER if form.accept_loss else Right.CHANGE, "baselines", None)
         case baseline_forms.AdjustBaseline() | baseline_forms.Hold():
-            return Right.CHANGE, "baselines", None
+            return _Need(Right.CHANGE, "baselines", None)
         case _:  # the state, the feature level, the terms of leases, and what nobody has thought of here
-            return Right.ADMINISTER, "cluster", None
+            return _Need(Right.ADMINISTER, "cluster", None)

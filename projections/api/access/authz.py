@@ -15,6 +15,7 @@ from topolog.projections.api import forms
 from topolog.projections.api.access.addresses import Wanted
 from topolog.projections.api.access.asked_changes import Change, change
 from topolog.projections.api.access.grants import Right
+from topolog.projections.api.access.losses import Stands
 from topolog.projections.api.access.principals import Denied, Principal, forbidden
 from topolog.projections.queries import not_found
 
@@ -34,15 +35,15 @@ def check_address(principal: Principal, wanted: Wanted | None, clusters: Sequenc
         raise forbidden(principal, needed)
 
 
-def asked_of(principal: Principal, cluster: str, body: bytes, query: str) -> Change | None:
-    """What the form in this body changes.
+def asked_of(principal: Principal, cluster: str, body: bytes, query: str, stands: Stands) -> Change | None:
+    """What the form in this body changes of what `stands`.
 
     None for a body that is no form: whoever may change anything of the cluster is told so by the address itself, and
     whoever may not is told that; raises Denied.
     """
     is_dry_run = dry_run(query)
     try:
-        return change(forms.read_form(body), cluster, is_dry_run=is_dry_run)
+        return change(forms.read_form(body), cluster, stands, is_dry_run=is_dry_run)
     except BadInput:
         if any(grant.reaches(cluster) and Right.CHANGE in grant.rights for grant in principal.grants):
             return None
@@ -58,16 +59,23 @@ def asked_of(principal: Principal, cluster: str, body: bytes, query: str) -> Cha
 def check_change(principal: Principal, asked: Change) -> None:
     """Raise Denied unless the principal may do all of it."""
     if not all(principal.may(each) for each in asked.asked):
-        raise forbidden(principal, asked.asked)
+        raise forbidden(principal, asked.asked, because=loss(asked))
 
 
-def check_reason(what: str, reason: str) -> None:
+def loss(asked: Change) -> str:
+    """What the change could lose, in one sentence; empty for one that is protected for another reason, or is not."""
+    return f"It can lose data: {', '.join(asked.lost)}." if asked.lost else ""
+
+
+def check_reason(what: str, reason: str, because: str = "") -> None:
     """Raise Denied if nobody says why something protected is done."""
     if not reason.strip():
         raise Denied(
             HTTPStatus.BAD_REQUEST,
             "reason_required",
-            f"{what} takes a reason: it cannot be undone, or concerns everybody.",
+            f"{what} takes a reason. {because}"
+            if because
+            else f"{what} takes a reason: it cannot be undone, or concerns everybody.",
             hint='Add "reason" to the body, or --reason to the command.',
         )
 

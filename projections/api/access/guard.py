@@ -9,28 +9,33 @@ import logging
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import ExitStack, suppress
+from contextlib import AbstractContextManager, ExitStack, suppress
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import parse_qsl
 
 import msgspec
+from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from topolog.events.errors import DamagedStore
 from topolog.events.requests import REQUEST_BYTES_MAX
-from topolog.projections.api.access import audit
+from topolog.projections.api.access import audit, losses
 from topolog.projections.api.access.access import Access
 from topolog.projections.api.access.addresses import METRICS, OF_THIS_PROCESS, Wanted, wanted
 from topolog.projections.api.access.admission import Admission, Sight
+from topolog.projections.api.access.asked_changes import Change
 from topolog.projections.api.access.authn import ACTOR, is_loopback
-from topolog.projections.api.access.authz import asked_of, check_address, check_change, check_reason, dry_run
+from topolog.projections.api.access.authz import asked_of, check_address, check_change, check_reason, dry_run, loss
 from topolog.projections.api.access.grants import Right
 from topolog.projections.api.access.ledger import AuditFailed
 from topolog.projections.api.access.principals import Denied, Principal, Unknown
 from topolog.projections.api.problems import problem
 from topolog.projections.moments import iso
 from topolog.projections.patience import wall_ms
+
+Standing = Callable[[str], AbstractContextManager[losses.Stands]]
 
 _LOGGER = logging.getLogger(__name__)
 _READS = ("GET", "HEAD", "OPTIONS")
@@ -65,12 +70,14 @@ class Visit(msgspec.Struct):
 
 
 class Guard:
-    """ASGI middleware. `clusters`: those that this process serves, asked anew each time."""
+    """ASGI middleware. `clusters`: those that this process serves, asked anew each time; `standing`: what is served of
+    one now."""
 
-    def __init__(self, app: ASGIApp, access: Access, clusters: Callable[[], Sequence[str]]) -> None:
+    def __init__(self, app: ASGIApp, access: Access, clusters: Callable[[], Sequence[str]], standing: Standing) -> None:
         self._app = app
         self._access = access
         self._clusters = clusters
+        self._standing = standing
         self._state = Sight(access.authentication.state)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -129,24 +136,31 @@ class Guard:
         """Judge the body and keep a record of what begins; raises Denied, and AuditFailed if none can be kept."""
         assert visit.wanted is not None
         visit.body = await _body(receive)
-        cluster = visit.wanted.cluster or ""
         is_open = self._access.authentication.is_open
         is_protected = visit.wanted.asked is not None and visit.wanted.asked.right is Right.ADMINISTER
-        visit.what = _what(visit)
+        visit.what, because = _what(visit), ""
         if visit.wanted.asks_by_form:
-            asked = asked_of(visit.principal, cluster, visit.body, visit.query)
+            asked = await run_in_threadpool(self._asked, visit, visit.wanted.cluster or "")
             if asked is not None:
                 visit.what = f"{asked.what} {asked.subjects}".strip()
-                is_protected = asked.is_protected
+                is_protected, because = asked.is_protected, loss(asked)
                 check_change(visit.principal, asked)
         if is_protected and not is_open:
-            check_reason(visit.what, audit.text_in(visit.body, "reason"))
+            check_reason(visit.what, audit.text_in(visit.body, "reason"), because)
         if not is_open:
             self._access.limits.change(visit.principal.name)
         record = _record(visit, audit.BEGUN)
         if self._access.ledger is not None:
             await asyncio.wrap_future(self._access.ledger.begin(record))
         return record
+
+    def _asked(self, visit: Visit, cluster: str) -> Change | None:
+        """What the body's form changes, beside what stands; reads the store."""
+        try:
+            with self._standing(cluster) as stands:
+                return asked_of(visit.principal, cluster, visit.body, visit.query, stands)
+        except DamagedStore:
+            return asked_of(visit.principal, cluster, visit.body, visit.query, losses.UNKNOWN)
 
     async def _changed(self, visit: Visit, record: audit.Record, scope: Scope, receive: Receive, send: Send) -> None:
         """Let the change through, and keep its end."""

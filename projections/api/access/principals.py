@@ -69,15 +69,15 @@ class Unknown(Denied):
         super().__init__(HTTPStatus.UNAUTHORIZED, code, why, hint=hint)
 
 
-def forbidden(principal: Principal, asked: Iterable[Asked]) -> Denied:
-    """What is missing of all that was asked."""
+def forbidden(principal: Principal, asked: Iterable[Asked], because: str = "") -> Denied:
+    """What is missing of all that was asked; `because`: a sentence, why it takes that."""
     lacking = [each for each in asked if not principal.may(each)]
     missing = [str(least(each)) for each in lacking]
     what = "; ".join(f"{each.right} {each.thing}" for each in lacking)
     return Denied(
         HTTPStatus.FORBIDDEN,
         "forbidden",
-        f"{principal.name} ({principal.method}) may not {what}.",
+        f"{principal.name} ({principal.method}) may not {what}.{because and f' {because}'}",
         hint=f"It takes a grant such as {' and '.join(missing)}. `topolog auth explain` shows what you have.",
         missing=missing,
     )

@@ -13,8 +13,10 @@ from topolog.commands.command_line import Config, Set, say, settings_of
 from topolog.commands.spark import SparkOptions, session
 from topolog.events.errors import BadInput
 from topolog.projections.cli.column import field
+from topolog.projections.cli.documents import escaped
 from topolog.projections.cli.rows import Rows
 from topolog.projections.cli.terminal import Screen, StatusLine
+from topolog.projections.spreadsheets import cell
 from topolog.settings.values import home_path
 
 if TYPE_CHECKING:
@@ -106,7 +108,8 @@ def _show(whole: "Whole", output: Output) -> None:
 
     screen = Screen()
     if output is Output.JSON:
-        screen.data(making.as_json(whole))
+        text = making.as_json(whole)
+        screen.data(escaped(text) if screen.is_seen else text)
     for made in whole.made:
         if output is Output.TABLE:
             _show_one(screen, made)
@@ -146,5 +149,5 @@ def _csv(made: "Made") -> str:
     written = io.StringIO()
     writer = csv.writer(written, lineterminator="\n")
     writer.writerow(made.columns)
-    writer.writerows(_plain(row).values() for row in made.rows)
+    writer.writerows(map(cell, _plain(row).values()) for row in made.rows)
     return written.getvalue()

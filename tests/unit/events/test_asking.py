@@ -47,6 +47,9 @@ def test_what_cannot_be_sent_is_refused_where_it_is_made() -> None:
     """Bad input: an id that cannot be kept, a request that no record can hold."""
     with pytest.raises(BadInput, match="cannot be a request's id"):
         encode_request(q.TypeRemovalRequested(RequestId("t", 0), bytes(16), "", "", "T"))
+    for name in ("a\nb", "\x1b]0;x\x07", "\u202eic"):
+        with pytest.raises(BadInput, match="cannot be a request's id"):
+            encode_request(q.TypeRemovalRequested(RequestId(name, 1), bytes(16), "", "", "T"))
     with pytest.raises(BadInput, match="the limit is"):
         encode_request(q.TypeRemovalRequested(RequestId("t", 1), bytes(16), "", "x" * q.REQUEST_BYTES_MAX, "T"))
 

@@ -279,6 +279,18 @@ def cell(value: Any) -> str:
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
+def test_no_cell_of_an_export_is_a_formula(chronicle: Chronicle, projector: Projector) -> None:
+    """Found by attack, S9: a node may call itself so, and a spreadsheet runs it. JSON lines say what is."""
+    chronicle.join("=cmd|'/c'!A1")
+    projector.step()
+    with served(projector, Requester(chronicle.log.writer(), "api-1", "broker:9092")) as client:
+        params = {"fields": "node,incarnation"}
+        table = client.get(f"{MAIN}/export/nodes", params={**params, "format": "csv"}).text
+        lines = client.get(f"{MAIN}/export/nodes", params=params).text
+    assert list(csv.reader(io.StringIO(table)))[1] == ["'=cmd|'/c'!A1", "1"]
+    assert msgspec.json.decode(lines)["node"] == "=cmd|'/c'!A1"
+
+
 def test_an_export_is_of_one_moment_and_of_what_is_asked_for(
     site: Site, chronicle: Chronicle, projector: Projector, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -28,6 +28,8 @@ from topolog.projections.requester import Requester
 Json = dict[str, Any]
 MAIN = "/v1/clusters/main"
 REQUESTS = f"{MAIN}/requests"
+DROP_COLUMN = {"verb": "ALTER", "kind": "TABLE", "name": "shop.t", "columns": [{"verb": "DROP", "name": "ssn"}]}
+SHORTER = {"verb": "ALTER", "kind": "TABLE", "name": "shop.t"}
 GROUP = {"kind": "create-group", "name": "orders", "partitions": 4, "reason": "orders"}
 
 
@@ -229,6 +231,48 @@ def test_what_cannot_be_undone_takes_a_reason(client: Client, door: Door) -> Non
     assert client.post(REQUESTS, json={**drop, "reason": "closed"}, headers=door.of("admin")).status_code == 200
 
 
+COPIES = {"kind": "create-group", "name": "orders", "partitions": 4, "backups": 2, "reason": "orders"}
+
+
+@pytest.mark.parametrize(
+    ("loss", "lost"),
+    [
+        ({"kind": "alter-group", "name": "orders", "loss_policy": "IGNORE", "backups": 0}, "backups, loss_policy"),
+        ({"kind": "schema-change", "statements": [DROP_COLUMN]}, "column ssn"),
+        ({"kind": "schema-change", "statements": [{**SHORTER, "ttl_ms": 1}]}, "ttl_ms"),
+        ({"kind": "start-session", "table": "t", "session": "REPAIR", "policy": "PULL"}, "rows that the repair"),
+    ],
+)
+def test_what_loses_data_takes_the_right_and_the_reason_of_dropping_it(
+    client: Client, door: Door, chronicle: Chronicle, loss: Json, lost: str
+) -> None:
+    """Found by attack, S4: the verb was looked at, so ALTER destroyed what DROP was denied."""
+    client.post(REQUESTS, json=COPIES, headers=door.of("operator"))
+    before = sent(chronicle)
+    denied = client.post(REQUESTS, json={**loss, "reason": "x"}, headers=door.of("operator"))
+    assert problem(denied) == (403, "forbidden")
+    assert f"It can lose data: {lost}" in denied.json()["detail"]
+    silent = client.post(REQUESTS, json=loss, headers=door.of("admin"))
+    assert (problem(silent), sent(chronicle)) == ((400, "reason_required"), before)
+    assert f"It can lose data: {lost}" in silent.json()["detail"]
+    client.post(REQUESTS, json={**loss, "reason": "closed"}, headers=door.of("admin"))
+    assert sent(chronicle) == before + 1
+
+
+def test_what_loses_nothing_beside_what_is_served_is_an_operator_s(
+    client: Client, door: Door, chronicle: Chronicle, projector: Projector
+) -> None:
+    """More backups are no loss; where the reader has stopped nobody knows whether they are more."""
+    client.post(REQUESTS, json=COPIES, headers=door.of("operator"))
+    more = {"kind": "alter-group", "name": "orders", "backups": 3}
+    assert client.post(REQUESTS, json=more, headers=door.of("operator")).status_code == 200
+    chronicle.poison(b"nobody can read this")
+    projector.step()
+    assert projector.stopped
+    again = client.post(REQUESTS, json={**more, "backups": 4}, headers=door.of("operator"))
+    assert problem(again) == (403, "forbidden")
+
+
 @pytest.mark.parametrize(
     "headers",
     [{"Origin": "https://evil.example"}, {"Sec-Fetch-Site": "cross-site"}, {"Sec-Fetch-Site": "same-site"}],
@@ -306,7 +350,7 @@ def test_the_same_again_and_again_is_counted(client: Client, door: Door) -> None
 
 
 def test_refused_by_the_cluster_and_refused_here_are_told_apart(client: Client, door: Door) -> None:
-    body = {"kind": "alter-group", "name": "nothing", "backups": 1}
+    body = {"kind": "alter-group", "name": "nothing", "loss_policy": "READ_ONLY_SAFE"}
     client.post(REQUESTS, json=body, headers=door.of("operator"))
     client.post(REQUESTS, json={"kind": "nonsense"}, headers=door.of("operator"))
     found = {each["result"]: (each["status"], each["code"], each["outcome"]) for each in records(client, door)}

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tests.unit.projections.cli.conftest import Cli, FakeApi
+from tests.unit.projections.cli.conftest import ANSWERS, Cli, FakeApi
 
 from topolog.commands.tree import root
 from topolog.projections.cli import completion
@@ -21,6 +21,15 @@ def test_names_come_from_the_api_and_then_from_the_cache(api: FakeApi) -> None:
     asked = len(api.asked)
     assert completion.names(given, "n2") == ["n2"]
     assert len(api.asked) == asked, "a person presses Tab twice"
+
+
+@pytest.mark.parametrize("name", ["n$(reboot)", "n;reboot", "n`reboot`", "n\x1b[2J", "n n2", "n'2", "n>f", "n*", "n!1"])
+def test_no_name_is_proposed_that_a_shell_takes_for_more(name: str, api: FakeApi) -> None:
+    """What is proposed stands in the line as it is, and the next key may be Enter."""
+    nodes = "/v1/clusters/demo/nodes"
+    item = ANSWERS[nodes]["items"][0]
+    api.reply(nodes, 200, {**ANSWERS[nodes], "items": [{**item, "node": name}, {**item, "node": "nœud-1.eu:9"}]})
+    assert completion.names(context(resource="nodes", api=api.url, cluster="demo"), "n") == ["nœud-1.eu:9"]
 
 
 def test_resources_and_names_behind_a_slash(api: FakeApi) -> None:

@@ -377,6 +377,7 @@ def test_a_request_full_of_long_names_gets_a_short_refusal(request_: q.AnyReques
         (CODEC.encode(q.TypeRemovalRequested(RequestId("", 1), LOG_ID, "", "", "T")), "with this id"),
         (CODEC.encode(q.TypeRemovalRequested(RequestId("t", 0), LOG_ID, "", "", "T")), "with this id"),
         (CODEC.encode(q.TypeRemovalRequested(RequestId("t" * 201, 1), LOG_ID, "", "", "T")), "with this id"),
+        (CODEC.encode(q.TypeRemovalRequested(RequestId("t\nu", 1), LOG_ID, "", "", "T")), "with this id"),
     ],
 )
 def test_a_request_that_is_none_is_dead_and_work_goes_on(value: bytes, reason: str) -> None:

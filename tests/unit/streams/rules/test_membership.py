@@ -1,5 +1,6 @@
 """Rules of membership: who joins, whose lease is renewed, who is out and why (DESIGN §4.1)."""
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -68,10 +69,37 @@ def test_joining_again_as_the_same_incarnation_is_unchanged() -> None:
     assert isinstance(answer, q.RequestUnchanged)
 
 
-@pytest.mark.parametrize("name", ["", " ", "a/b", "n" * 201])
+@pytest.mark.parametrize(
+    "name",
+    ["", " ", "a/b", "n" * 201, "a\nn2", "a n2", "a\xa0n2", "\x1b]0;evil\x07", "n\x9b2J", "n\u202e2", "n\u200b2"],
+)
 def test_a_bad_name_is_no_node(name: str) -> None:
-    """A node's id stands in keys and lines: not empty, no slash, not endless."""
-    assert refusal(Cluster(), join_request(joiner(name))).code == "BAD_NODE"
+    """A node's id stands in keys and lines: not empty, no slash, not endless; one word, of what can be seen, or a list
+    of names has one more than there are nodes (found by attack, S6)."""
+    found = refusal(Cluster(), join_request(joiner(name)))
+    assert found.code == "BAD_NODE"
+    assert found.message.isprintable()
+
+
+@pytest.mark.parametrize("name", ["n1", "Nœud-é", "节点1", "a.b:9092", "=n"])
+def test_what_can_be_seen_is_a_name_in_any_writing(name: str) -> None:
+    assert isinstance(Cluster().ask(join_request(joiner(name)))[0], m.NodeJoined)
+
+
+@pytest.mark.parametrize(
+    "attributes", [{"": "x"}, {"a b": "x"}, {"rack\n": "x"}, {"rack": "r1\x1b[2J"}, {"rack": "\u202er1"}]
+)
+def test_what_a_node_says_of_itself_can_be_shown(attributes: dict[str, str]) -> None:
+    """Attributes are printed beside each other: their names are words, their values can be seen."""
+    assert refusal(Cluster(), join_request(joiner("n1", attributes=attributes))).code == "BAD_NODE"
+    said = {"rack": "rack 1, left", "host": ""}
+    assert isinstance(Cluster().ask(join_request(joiner("n1", attributes=said)))[0], m.NodeJoined)
+
+
+@pytest.mark.parametrize("said", [{"endpoint": "h:1\x1b[2J"}, {"folder": "f\n"}, {"capabilities": ("FENCING", "\x07")}])
+def test_an_endpoint_a_folder_and_capabilities_can_be_shown(said: dict[str, object]) -> None:
+    found = msgspec.structs.replace(joiner("n1"), **said)
+    assert refusal(Cluster(), join_request(found)).code == "BAD_NODE"
 
 
 def test_a_node_of_a_kind_that_this_version_does_not_know_is_refused() -> None:

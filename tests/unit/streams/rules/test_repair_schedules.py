@@ -190,6 +190,8 @@ def test_a_scheduled_session_reviews_what_is_forgotten_by_its_own_time() -> None
     [
         ({"name": ""}, "BAD_SCHEDULE"),
         ({"name": "n" * 201}, "BAD_SCHEDULE"),
+        ({"name": "every night"}, "BAD_SCHEDULE"),
+        ({"name": "n\nm"}, "BAD_SCHEDULE"),
         ({"every_ms": 59_999}, "BAD_SCHEDULE"),
         ({"every_ms": 367 * DAY_MS}, "BAD_SCHEDULE"),
         ({"asked": msgspec.structs.replace(PULL, preview=5)}, "BAD_SCHEDULE"),
@@ -210,7 +212,7 @@ def test_there_are_only_so_many_schedules_each_at_most_once_a_minute() -> None:
     fields = (PREVIEW, 60_000, False)
     for number in range(SCHEDULES_MAX):
         assert world.ask(rr.ScheduleRequested, f"s{number}", *fields).status is Status.GRANTED
-    outcome = world.ask(rr.ScheduleRequested, "one more", *fields)
+    outcome = world.ask(rr.ScheduleRequested, "one-more", *fields)
     assert (outcome.code, outcome.message) == ("TOO_MANY_SCHEDULES", "There are 256 schedules already.")
     assert world.ask(rr.ScheduleRequested, "s0", PREVIEW, 60_000, True).status is Status.GRANTED
     often = world.ask(rr.ScheduleRequested, "s0", PREVIEW, 59_999, True)

@@ -1,0 +1,97 @@
+"""What a form could lose, given what stands now: that takes the right and the reason that dropping it would. Pure.
+
+Threat: data goes by another verb than DROP. A column; all rows by a time to live of a millisecond; copies by fewer
+backups or by a filter that admits nobody; lost partitions that begin empty under IGNORE; rows that a repair writes
+over.
+
+Invariant: a form that is not named here leaves every row and every copy that there is. Shorter, fewer and narrower are
+so beside what stands; where nobody knows what stands, whatever could be so counts as so.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Protocol, TypeVar
+
+from topolog.events.claims import ClaimsRow
+from topolog.events.group_definition import GroupDefinition, LossPolicy
+from topolog.events.groups import GroupRow
+from topolog.events.object_definition import FOREVER
+from topolog.events.objects import ObjectRow
+from topolog.events.state import Row
+from topolog.projections.api import forms, objects_forms, repair_forms
+
+R = TypeVar("R", bound=Row)
+
+
+class Stands(Protocol):
+    """What is served now, as far as it is known."""
+
+    def row(self, kind: type[R], key: str) -> R | None: ...
+
+
+class _Unknown:
+    def row(self, kind: type[R], key: str) -> R | None:
+        return None
+
+
+UNKNOWN = _Unknown()
+"""Nobody knows what stands."""
+
+
+def of_group(form: forms.AlterGroup, stands: Stands) -> tuple[str, ...]:
+    """The fields by which copies, or what they hold, can be lost."""
+    row = stands.row(GroupRow, form.name)
+    now = None if row is None else row.definition
+    lost = {
+        "backups": form.backups is not None and (now is None or form.backups < now.backups),
+        "node_filter": form.node_filter is not None and _is_narrower(form.node_filter, now),
+        "exclude_neighbours_by": form.exclude_neighbours_by is not None
+        and (now is None or now.affinity.exclude_neighbours_by not in ("", form.exclude_neighbours_by)),
+        # Set, it leaves fewer copies where values are few; unset, all copies may stand where one failure takes them.
+        "backup_filter": form.backup_filter is not None
+        and (now is None or now.affinity.backup_filter != form.backup_filter),
+        "loss_policy": form.loss_policy == LossPolicy.IGNORE.value
+        and (now is None or now.loss_policy is not LossPolicy.IGNORE),
+    }
+    unknown = "" if now else " of a group that is not known here"
+    return tuple(f"{field}{unknown}" for field, is_lost in lost.items() if is_lost)
+
+
+def of_statement(statement: objects_forms.StatementForm, stands: Stands) -> tuple[str, ...]:
+    """What of an object is lost: all of it, columns, rows by their age."""
+    return tuple(_of_statement(statement, stands))
+
+
+def of_session(form: repair_forms.SessionForm) -> tuple[str, ...]:
+    """A repair writes over what differs from the side, or from the newest of the column, that its asker has chosen."""
+    return ("rows that the repair writes over",) if form.session != "PREVIEW" else ()
+
+
+def _is_narrower(wanted: Mapping[str, str], now: GroupDefinition | None) -> bool:
+    """Whether the filter may turn away a node that may hold copies now."""
+    return bool(wanted) if now is None else not wanted.items() <= now.affinity.node_filter.items()
+
+
+def _of_statement(statement: objects_forms.StatementForm, stands: Stands) -> Iterator[str]:
+    if statement.verb == "DROP" and statement.kind not in ("VIEW", "GRANT"):  # these hold no rows
+        yield f"all of {statement.name}"
+    for each in statement.columns:
+        if each.verb not in ("ADD", "RENAME"):
+            yield f"column {each.name}"
+    if statement.ttl_ms is not None:
+        now_ms = _ttl_ms(statement.name, stands)
+        if _is_shorter(statement.ttl_ms, now_ms):
+            yield "ttl_ms" if now_ms is not None else "ttl_ms beside one that is not known here, or about to change"
+
+
+def _ttl_ms(name: str, stands: Stands) -> int | None:
+    """The time to live that the object has, and has still when a change comes to its turn; None if nobody knows."""
+    row, claims = stands.row(ObjectRow, name), stands.row(ClaimsRow, name)
+    if row is None or row.definition is None or row.change is not None or (claims is not None and claims.alone):
+        return None
+    return row.definition.ttl_ms or FOREVER
+
+
+def _is_shorter(wanted_ms: int, now_ms: int | None) -> bool:
+    if wanted_ms == FOREVER:
+        return False
+    return now_ms is None or now_ms == FOREVER or wanted_ms < now_ms
