@@ -10,6 +10,7 @@ With https the client's turn begins with the handshake, of which uvicorn does no
 
 import asyncio
 import ssl
+from asyncio.sslproto import SSLProtocol
 from http import HTTPStatus
 from typing import Any
 
@@ -141,56 +142,43 @@ class Connection(HttpToolsProtocol):
             self.transport.abort()
 
 
-class Handshake(asyncio.Protocol):
-    """A connection until TLS is agreed upon; from there on it is `inner`'s."""
+class Secured(SSLProtocol):
+    """TLS between a connection's bytes and `inner`, whose `connection_made` is called once it is agreed upon.
+
+    The loop would do as much for a server that it is told the certificate of, but waits a minute for a handshake, and
+    shows no connection before: no place could be counted for it, and none taken from it.
+    """
 
     def __init__(self, inner: Connection, connections: Connections, context: ssl.SSLContext) -> None:
+        super().__init__(
+            inner.loop,  # type: ignore[arg-type]  # any loop will do
+            inner,
+            context,
+            None,  # type: ignore[arg-type]  # nobody waits for it
+            server_side=True,
+            ssl_handshake_timeout=connections.bounds.request_timeout_ms / 1000,
+            ssl_shutdown_timeout=_GOODBYE_S,
+        )
         self._inner = inner
         self._connections = connections
-        self._context = context
         self._slot: Slot | None = None
-        self._received = bytearray()
-        self._task: asyncio.Task[None] | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # it is one
-        transport.pause_reading()  # what comes is not ours
         self._slot = self._connections.enter(_host(transport), transport.abort)
         if self._slot is None:
             transport.abort()
-        else:
-            self._task = self._inner.loop.create_task(self._secured(transport, self._slot))
-
-    def data_received(self, data: bytes) -> None:
-        self._received += data
-
-    async def _secured(self, transport: asyncio.Transport, slot: Slot) -> None:
-        patience_s = self._connections.bounds.request_timeout_ms / 1000
-        try:
-            secured = await self._inner.loop.start_tls(
-                transport,
-                self,
-                self._context,
-                server_side=True,
-                ssl_handshake_timeout=patience_s,
-                ssl_shutdown_timeout=_GOODBYE_S,
-            )
-        except (TimeoutError, ConnectionAbortedError):
-            slot.refused(Reason.LATE)
-            secured = None
-        except ssl.SSLError:
-            slot.refused(Reason.MALFORMED)
-            secured = None
-        except OSError:  # it was closed, by its client or to make room
-            secured = None
-        if secured is None or secured.is_closing():
-            slot.leave()
-            transport.abort()
             return
-        self._inner.take(slot)
-        secured.set_protocol(self._inner)
-        self._inner.connection_made(secured)
-        if self._received:
-            self._inner.data_received(bytes(self._received))
+        self._inner.take(self._slot)
+        super().connection_made(transport)
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        if self._slot is not None:
+            if isinstance(exc, ssl.SSLError):
+                self._slot.refused(Reason.MALFORMED)
+            elif isinstance(exc, ConnectionAbortedError):  # as the handshake's time is up
+                self._slot.refused(Reason.LATE)
+            self._slot.leave()
+        super().connection_lost(exc)
 
 
 def _host(transport: asyncio.Transport) -> str:

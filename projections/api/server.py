@@ -22,7 +22,7 @@ from topolog.events.errors import BadInput
 from topolog.events.log import LogReader, LogWriter
 from topolog.projections.api.access.access import Access
 from topolog.projections.api.app import make_app
-from topolog.projections.api.connection import Connection, Handshake
+from topolog.projections.api.connection import Connection, Secured
 from topolog.projections.api.connections import BOUNDS, Bounds, Connections
 from topolog.projections.api.quiet import quiet
 from topolog.projections.api.served import Served
@@ -133,9 +133,9 @@ def config_of(app: ASGIApp, connections: Connections, tls: Tls | None = None) ->
     """How uvicorn answers for this app; TLS is ours, so that it does not have to be told of the certificate."""
     context = _tls_context(tls) if tls else None
 
-    def protocol(**given: Any) -> asyncio.Protocol:
+    def protocol(**given: Any) -> asyncio.BaseProtocol:
         connection = Connection(**given, connections=connections)
-        return Handshake(connection, connections, context) if context else connection
+        return Secured(connection, connections, context) if context else connection
 
     return uvicorn.Config(
         app,

@@ -412,7 +412,7 @@ def test_the_body_that_was_judged_is_the_body_that_is_done(client: Client, door:
     headers = {**door.of("operator"), "Content-Type": "application/json"}
     assert client.post(REQUESTS, content=parts, headers=headers).status_code == 200
     long = client.post(REQUESTS, content=b'{"kind": "' + b"x" * 2_000_000, headers=headers)
-    assert (long.status_code, sent(chronicle)) == (400, 1)
+    assert (long.status_code, sent(chronicle)) == (413, 1)
 
 
 @pytest.mark.parametrize(
