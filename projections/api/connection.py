@@ -151,12 +151,12 @@ class Secured(SSLProtocol):
 
     def __init__(self, inner: Connection, connections: Connections, context: ssl.SSLContext) -> None:
         super().__init__(
-            inner.loop,  # type: ignore[arg-type]  # any loop will do
+            inner.loop,
             inner,
             context,
             None,  # type: ignore[arg-type]  # nobody waits for it
             server_side=True,
-            ssl_handshake_timeout=connections.bounds.request_timeout_ms / 1000,
+            ssl_handshake_timeout=connections.bounds.request_timeout_ms / 1000,  # type: ignore[arg-type]  # any number
             ssl_shutdown_timeout=_GOODBYE_S,
         )
         self._inner = inner

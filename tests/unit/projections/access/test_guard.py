@@ -422,8 +422,10 @@ def test_the_body_that_was_judged_is_the_body_that_is_done(client: Client, door:
         '"\\ud800": "\\ud800"',
         '"a": ' + "[" * 700 + "]" * 700,
         '"a": ' + '{"a": ' * 700 + "1" + "}" * 700,
+        '"a": ' + "[" * 50_000 + "]" * 50_000,
+        '"definition": ' + '{"a": ' * 50_000 + "1" + "}" * 50_000,
     ],
-    ids=["reason", "key", "lists", "objects"],
+    ids=["reason", "key", "lists", "objects", "lists without end", "objects without end"],
 )
 @pytest.mark.parametrize(("who", "status"), [("viewer", 403), ("admin", 400)])
 def test_a_body_that_cannot_be_written_down_leaves_a_record_all_the_same(
