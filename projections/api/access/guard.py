@@ -120,7 +120,7 @@ class Guard:
         await visit.admission.judged()
         asked = parse_qsl(visit.query)
         if any(name == "changes_since" or (name == "watch" and value != "false") for name, value in asked):
-            while_open.enter_context(self._access.limits.watching(visit.principal.name))
+            while_open.enter_context(self._access.limits.watching(visit.principal))
 
     async def _judged(self, visit: Visit) -> Principal:
         visit.principal = await self._access.authentication.principal(visit.peer, visit.headers.raw)
@@ -144,7 +144,7 @@ class Guard:
         if is_protected and not is_open:
             check_reason(visit.what, audit.text_in(visit.body, "reason"))
         if not is_open:
-            self._access.limits.change(visit.principal.name)
+            self._access.limits.change(visit.principal)
         record = _record(visit, audit.BEGUN)
         if self._access.ledger is not None:
             await asyncio.wrap_future(self._access.ledger.begin(record))
