@@ -16,6 +16,10 @@ from topolog.projections.resources import Outcome
 
 DEPTH = 50_000
 LISTS = "[" * DEPTH + "]" * DEPTH
+SPREAD = "a: &a0 [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
+    f"a{level}: &a{level} [{', '.join([f'*a{level - 1}'] * 10)}]\n" for level in range(1, 9)
+)
+"""A kilobyte that means a billion values."""
 
 
 def in_file(read: Callable[[str], object], name: str, text: str) -> Callable[[Path], object]:
@@ -38,6 +42,8 @@ CASES: dict[str, Callable[[Path], object]] = {
     "cursor": cursor,
     "place": lambda _: SortOrder.parse("id", Outcome)._parsed_place(LISTS),
     "yaml": in_file(lambda path: read_documents(path, "a thing", ""), "a.yaml", f"a: {LISTS[: 2 * DEPTH]}"),
+    "alias of itself": in_file(lambda path: read_documents(path, "a thing", ""), "a.yaml", "a: &a {b: *a}"),
+    "aliases of aliases": in_file(lambda path: read_documents(path, "a thing", ""), "a.yaml", SPREAD),
     "json": in_file(lambda path: read_documents(path, "a thing", ""), "a.json", f'{{"a": {LISTS}}}'),
     "past": in_file(read_past, "a.json", f'{{"format": {LISTS}}}'),
 }
