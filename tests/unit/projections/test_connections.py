@@ -18,7 +18,7 @@ from topolog.projections.api.quiet import Quiet, quiet
 from topolog.projections.projector import Projector
 from topolog.projections.requester import Requester
 
-SOON = Bounds(request_timeout_ms=200, connections=20, per_peer=10)
+SOON = Bounds(request_timeout_ms=500, connections=20, per_peer=10)
 PATIENT = SOON._replace(request_timeout_ms=60_000)
 ASK = b"GET /livez HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
 POST = b"POST /v1/clusters/main/requests HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
