@@ -39,7 +39,7 @@ class Cursor(msgspec.Struct, frozen=True, array_like=True):
         try:
             data = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
             cursor = msgspec.msgpack.decode(data, type=cls)
-        except (binascii.Error, ValueError) as error:
+        except (binascii.Error, ValueError, RecursionError) as error:
             raise BadInput("This is no cursor of this API.", hint="Give back `next` of a page, unchanged.") from error
         if cursor.path != path:
             raise BadInput(f"This cursor belongs to {cursor.path}.", hint="Give it back to the list it came from.")

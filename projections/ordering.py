@@ -94,7 +94,7 @@ class SortOrder(msgspec.Struct, frozen=True):
     def _parsed_place(self, text: str) -> list[Value]:
         try:
             place = msgspec.json.decode(text, type=list[Value])
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, RecursionError):
             place = []
         if len(place) != len(self.by) + 1:
             raise BadInput("This is no cursor of this API.", hint="Give back `next` of a page, unchanged.")

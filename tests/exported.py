@@ -15,6 +15,7 @@ from tests.unit.scenarios.world import World
 
 from topolog.events.log import InMemoryLog
 from topolog.projections.api.app import make_app
+from topolog.projections.api.connections import BOUNDS, Connections
 from topolog.projections.api.served import Served
 from topolog.projections.archive.metrics import ArchiveMetrics
 from topolog.projections.projector import Projector
@@ -127,6 +128,7 @@ def _projector() -> list[Metric]:
 
         asyncio.run(ask())
         registry: CollectorRegistry = app.state.registry
+        registry.register(Connections(BOUNDS))
         return list(registry.collect())
 
 

@@ -151,6 +151,8 @@ def read_form(body: bytes) -> Form:
         raise InvalidParameter(parameter_, reason, hint=hint) from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise InvalidParameter("body", f"this is no JSON: {error}", hint=_HINT) from error
+    except RecursionError as error:
+        raise InvalidParameter("body", "it is nested deeper than any form", hint=_HINT) from error
     _check_texts(form)
     return form
 

@@ -107,6 +107,6 @@ def _list(found: Sequence[Generation]) -> Mapping[str, object]:
 def _read_form(body: bytes) -> Form:
     try:
         return msgspec.json.decode(body, type=Form)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         actions = ", ".join(Action)
         raise InvalidParameter("body", str(error), hint=f"An action is one of {actions}.") from error

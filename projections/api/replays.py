@@ -88,5 +88,5 @@ def _answer(kind: str, stands: resources.AsOf, item: msgspec.Struct) -> Response
 def _read_form(body: bytes) -> Form:
     try:
         return msgspec.json.decode(body, type=Form)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise InvalidParameter("body", str(error), hint='Send {"reason": "why"}.') from error

@@ -1,24 +1,30 @@
 """Runs the read side of clusters in one process: a projector in a thread for each, the API in the main one."""
 
+import asyncio
 import contextlib
 import logging
 import secrets
 import signal
 import socket
+import ssl
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from types import FrameType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import uvicorn
 from prometheus_client import CollectorRegistry
+from starlette.types import ASGIApp
 
 from topolog.events.errors import BadInput
 from topolog.events.log import LogReader, LogWriter
 from topolog.projections.api.access.access import Access
 from topolog.projections.api.app import make_app
+from topolog.projections.api.connection import Connection, Secured
+from topolog.projections.api.connections import BOUNDS, Bounds, Connections
+from topolog.projections.api.quiet import quiet
 from topolog.projections.api.served import Served
 from topolog.projections.projector import Projector
 from topolog.projections.requester import Requester
@@ -82,6 +88,7 @@ class Front(NamedTuple):
     access: Access | None = None
     tls: Tls | None = None
     environment: str = ""
+    bounds: Bounds = BOUNDS
 
 
 OPEN = Front()
@@ -113,19 +120,40 @@ def serve(
         access.check_address(listener.getsockname()[0])
         served = [stack.enter_context(_serving(source, address)) for source in sources]
         app = make_app(served, access, front.environment)
+        connections = Connections(front.bounds, access.authentication.is_proxy)
+        app.state.registry.register(connections)
         stack.enter_context(at_port(app.state.registry))
-        config = uvicorn.Config(
-            app,
-            log_config=None,
-            access_log=False,
-            proxy_headers=False,  # who asks is told by the connection; whom to believe besides, the settings say
-            ssl_certfile=tls and tls.certificate,
-            ssl_keyfile=tls and tls.key,
-            timeout_graceful_shutdown=_DRAIN_S,
-            backlog=_BACKLOG,
-        )
+        stack.enter_context(quiet("uvicorn.error", connections.logger))
+        config = config_of(app, connections, tls)
         on_ready(f"{'https' if tls else 'http'}://{_url_host(host)}:{listener.getsockname()[1]}")
         Server(config, served).run([listener])
+
+
+def config_of(app: ASGIApp, connections: Connections, tls: Tls | None = None) -> uvicorn.Config:
+    """How uvicorn answers for this app; TLS is ours, so that it does not have to be told of the certificate."""
+    context = _tls_context(tls) if tls else None
+
+    def protocol(**given: Any) -> asyncio.BaseProtocol:
+        connection = Connection(**given, connections=connections)
+        return Secured(connection, connections, context) if context else connection
+
+    return uvicorn.Config(
+        app,
+        http=protocol,  # type: ignore[arg-type]  # uvicorn calls it, and asks no more of it
+        ws="none",
+        log_config=None,
+        access_log=False,
+        proxy_headers=False,  # who asks is told by the connection; whom to believe besides, the settings say
+        timeout_graceful_shutdown=_DRAIN_S,
+        backlog=_BACKLOG,
+    )
+
+
+def _tls_context(tls: Tls) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tls.certificate, tls.key)
+    context.set_alpn_protocols(["http/1.1"])
+    return context
 
 
 @contextlib.contextmanager

@@ -17,6 +17,7 @@ import json
 import platform
 import time
 import zipfile
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -36,6 +37,11 @@ from topolog.projections.recorded_log import encode
 
 FORMAT = 1
 MANIFEST = "manifest.json"
+_ENTRIES_MAX = 10_000
+_UNPACKED_BYTES_MAX = 1 << 30
+_UNPACKED_BYTES_FREE = 64 << 20
+_TIMES_MAX = 100
+"""A log, and JSON, are a tenth or a fiftieth of themselves when they are packed."""
 _LOG, _LOG_END = "log/", ".msgpack"
 _SAID_BYTES_MAX = 4 << 20
 """Of one file of a process: its newest end."""
@@ -193,6 +199,7 @@ def read_bundle(path: Path) -> tuple[Json, dict[str, bytes]]:
     """The manifest, and the recorded logs by cluster; BadInput for what is no bundle."""
     try:
         with zipfile.ZipFile(path) as archive:
+            _check_size(path, archive.infolist())
             manifest = json.loads(archive.read(MANIFEST))
             logs = {
                 name.removeprefix(_LOG).removesuffix(_LOG_END): archive.read(name)
@@ -201,8 +208,22 @@ def read_bundle(path: Path) -> tuple[Json, dict[str, bytes]]:
             }
     except FileNotFoundError as error:
         raise BadInput(f"There is no file {path}.", hint="`topolog bundle` makes one.") from error
-    except (OSError, KeyError, ValueError, zipfile.BadZipFile) as error:
+    except (OSError, EOFError, KeyError, ValueError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
         raise BadInput(f"{path} is no bundle: {error}.", hint="`topolog bundle` makes one.") from error
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
         raise BadInput(f"{path} is no bundle of this release.", hint="Open it with the release that made it.")
     return manifest, logs
+
+
+def _check_size(path: Path, entries: Sequence[zipfile.ZipInfo]) -> None:
+    """Refuse what is made to fill the memory: somebody else wrote it, and a zip can hold a thousand times its own size.
+
+    No more of an entry is read than it says.
+    """
+    size, packed = sum(each.file_size for each in entries), sum(each.compress_size for each in entries)
+    most = min(_UNPACKED_BYTES_MAX, max(_UNPACKED_BYTES_FREE, _TIMES_MAX * packed))
+    if len(entries) > _ENTRIES_MAX or size > most:
+        raise BadInput(
+            f"{path} would unpack to {len(entries)} entries of {size} bytes, and is not opened.",
+            hint=f"One of its size may have {_ENTRIES_MAX} entries, of {most} bytes.",
+        )

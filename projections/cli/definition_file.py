@@ -19,6 +19,7 @@ from topolog.events.group_definition import EXAMPLE, FIELDS, GroupDefinition
 from topolog.events.object_types import ObjectType
 from topolog.events.requests import REQUEST_BYTES_MAX
 
+_VALUES_MAX = 2 * REQUEST_BYTES_MAX
 _FILE_BYTES_MAX = 4 * REQUEST_BYTES_MAX  # a request packs the names tighter than JSON does
 _SHOWN_MAX = 60  # whatever file was named by mistake, its secrets are not for a terminal
 _TYPE_KEYS = ("name", "type_id", "fields", "affinity_key", "is_enum", "enum", "schemas")
@@ -136,6 +137,7 @@ class _UniqueKeys(yaml.SafeLoader):
 def _parse_yaml(text: str, source: str) -> list[object]:
     try:
         found = list(yaml.load_all(text, Loader=_UniqueKeys))  # a SafeLoader: plain data only
+        _check_spread(found, source)
         return [each for each in found if each is not None] or [None]
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
@@ -143,6 +145,20 @@ def _parse_yaml(text: str, source: str) -> list[object]:
         raise BadInput(f"{source}{where}: no YAML: {error.problem}.") from error
     except (yaml.YAMLError, ValueError) as error:  # also a date that is none, a number of too many digits
         raise BadInput(f"{source}: no YAML: {error}.") from error
+
+
+def _check_spread(found: list[object], source: str) -> None:
+    """Refuse aliases that stand for one another again and again, or for themselves: what they mean has no end."""
+    left, values = [*found], 0
+    while left:
+        each = left.pop()
+        values += 1
+        if values > _VALUES_MAX:
+            raise BadInput(f"{source} means more than {_VALUES_MAX} values: its aliases are spread without end.")
+        if isinstance(each, dict):
+            left += each.values()
+        elif isinstance(each, list):
+            left += each
 
 
 def check_keys(

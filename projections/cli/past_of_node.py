@@ -26,7 +26,7 @@ def read_past(file: str) -> Json:
         raise BadInput(f"{path} is no past of a node: it has more than {_BYTES_MAX} bytes.")
     try:
         past_file.decode(data)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise BadInput(
             f"{path} is no past of a node: {error}.",
             hint=f"Take the file {past_file.FILE_NAME} of its data folder as it is.",

@@ -90,7 +90,7 @@ class Transport:
             body = response.json()
         except httpx.HTTPError as error:
             raise self._failed("GET", error, "") from error
-        except ValueError:
+        except (ValueError, RecursionError):
             body = None
         return response.status_code, body if isinstance(body, dict) else {}
 
@@ -115,7 +115,7 @@ class Transport:
     def _line(self, text: str) -> Json:
         try:
             found = json.loads(text)
-        except ValueError:  # cut in the middle, by whatever stands between
+        except (ValueError, RecursionError):  # cut in the middle, by whatever stands between
             found = None
         if not isinstance(found, dict):
             raise Unreachable(f"The API at {self.url} broke off in the middle of a line.")
@@ -141,7 +141,7 @@ class Transport:
     def _body(self, response: httpx.Response) -> Json:
         try:
             body = response.json()
-        except ValueError:
+        except (ValueError, RecursionError):
             body = None
         if isinstance(body, dict) and ("kind" in body if response.is_success else is_problem(body)):
             return body

@@ -99,7 +99,7 @@ class Door:
         with suppress(BlockingIOError):
             while True:
                 visitor, _ = self._listener.accept()
-                with visitor, suppress(OSError, msgspec.MsgspecError):
+                with visitor, suppress(OSError, msgspec.MsgspecError, RecursionError):
                     visitor.settimeout(QUESTION_S)
                     visitor.sendall(msgspec.json.encode(self._reply(_read(visitor))))
 

@@ -139,7 +139,7 @@ def end_of(record_id: str, status: int, body: bytes) -> End:
     """The end of an attempt, from the answer it got."""
     try:
         told = json.loads(body) if body else {}
-    except ValueError:
+    except (ValueError, RecursionError):
         told = {}
     told = told if isinstance(told, dict) else {}
     item = told.get("item")

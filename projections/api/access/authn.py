@@ -54,6 +54,10 @@ class Authentication(msgspec.Struct, frozen=True):
         """
         return self.tokens and self.tokens.stamp(), self.bearer and self.bearer.generation
 
+    def is_proxy(self, peer: str) -> bool:
+        """Whether others ask through this address."""
+        return self.proxies is not None and self.proxies.are_trusted(peer)
+
     def client(self, peer: str, headers: Sequence[Header]) -> str:
         return peer if self.proxies is None else self.proxies.client(peer, headers)
 

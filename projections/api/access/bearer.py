@@ -78,7 +78,8 @@ class BearerTokens:
                 leeway=self._issuer.leeway_s,
                 options={"require": ["exp", "iss", "aud"]},
             )
-        except (jwt.PyJWTError, ValueError, TypeError) as error:  # never the error's text of keys or of the token
+        except (jwt.PyJWTError, ValueError, TypeError, RecursionError) as error:
+            # never the error's text of keys or of the token
             raise Unknown(_why(error)) from None
         return claims
 

@@ -31,6 +31,7 @@ from topolog.projections.api.access.authz import asked_of, check_address, check_
 from topolog.projections.api.access.grants import Right
 from topolog.projections.api.access.ledger import AuditFailed
 from topolog.projections.api.access.principals import Denied, Principal, Unknown
+from topolog.projections.api.forms import too_big
 from topolog.projections.api.problems import problem
 from topolog.projections.moments import iso
 from topolog.projections.patience import wall_ms
@@ -40,6 +41,7 @@ Standing = Callable[[str], AbstractContextManager[losses.Stands]]
 _LOGGER = logging.getLogger(__name__)
 _READS = ("GET", "HEAD", "OPTIONS")
 _TOLD_BYTES_MAX = 1 << 16
+_DIGITS_MAX = 20
 NOBODY = Principal(audit.NOBODY, audit.NOBODY, ())
 
 
@@ -125,7 +127,7 @@ class Guard:
         await visit.admission.judged()
         asked = parse_qsl(visit.query)
         if any(name == "changes_since" or (name == "watch" and value != "false") for name, value in asked):
-            while_open.enter_context(self._access.limits.watching(visit.principal.name))
+            while_open.enter_context(self._access.limits.watching(visit.principal))
 
     async def _judged(self, visit: Visit) -> Principal:
         visit.principal = await self._access.authentication.principal(visit.peer, visit.headers.raw)
@@ -135,7 +137,7 @@ class Guard:
     async def _begun(self, visit: Visit, receive: Receive) -> audit.Record:
         """Judge the body and keep a record of what begins; raises Denied, and AuditFailed if none can be kept."""
         assert visit.wanted is not None
-        visit.body = await _body(receive)
+        visit.body = await _body(visit.headers.get("content-length", ""), receive)
         is_open = self._access.authentication.is_open
         is_protected = visit.wanted.asked is not None and visit.wanted.asked.right is Right.ADMINISTER
         visit.what, because = _what(visit), ""
@@ -148,7 +150,7 @@ class Guard:
         if is_protected and not is_open:
             check_reason(visit.what, audit.text_in(visit.body, "reason"), because)
         if not is_open:
-            self._access.limits.change(visit.principal.name)
+            self._access.limits.change(visit.principal)
         record = _record(visit, audit.BEGUN)
         if self._access.ledger is not None:
             await asyncio.wrap_future(self._access.ledger.begin(record))
@@ -243,16 +245,26 @@ def _name_actor(scope: Scope, principal: Principal, is_open: bool) -> None:
     scope["headers"] = [*kept, (ACTOR.encode(), principal.actor.encode("ascii"))]
 
 
-async def _body(receive: Receive) -> bytes:
-    """The body; beyond what a request may have nobody reads on: the route refuses it by its length."""
+async def _body(length: str, receive: Receive) -> bytes:
+    """The body, of this length as its head has it; raises Denied for more than a request may have, before it is read if
+    the head says so."""
+    if length.isdecimal() and int(length[:_DIGITS_MAX]) > REQUEST_BYTES_MAX:
+        raise _too_big()
     body, goes_on = bytearray(), True
-    while goes_on and len(body) <= REQUEST_BYTES_MAX:
+    while goes_on:
         message = await receive()
         if message["type"] != "http.request":
             raise Denied(HTTPStatus.BAD_REQUEST, "cut_off", "The connection ended within the request.")
         body += message.get("body", b"")
+        if len(body) > REQUEST_BYTES_MAX:
+            raise _too_big()
         goes_on = message.get("more_body", False)
     return bytes(body)
+
+
+def _too_big() -> Denied:
+    error = too_big()
+    return Denied(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, error.code, error.message, hint=error.hint)
 
 
 def _again(body: bytes, receive: Receive) -> Receive:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http import HTTPStatus
 
-from topolog.projections.api.access.principals import Denied
+from topolog.projections.api.access.principals import Denied, Key, Principal
 
 _MINUTE_S = 60.0
 
@@ -20,33 +20,34 @@ class Limits:
         self._per_minute = changes_per_minute
         self._watches_max = watches
         self._now_s = now_s
-        self._buckets: dict[str, tuple[float, float]] = {}
-        self._open: Counter[str] = Counter()
+        self._buckets: dict[Key, tuple[float, float]] = {}
+        self._open: Counter[Key] = Counter()
 
-    def change(self, principal: str) -> None:
+    def change(self, principal: Principal) -> None:
         """Count a change; raises Denied for one too many."""
-        now_s = self._now_s()
-        left, at_s = self._buckets.get(principal, (float(self._per_minute), now_s))
+        who, now_s = principal.key, self._now_s()
+        left, at_s = self._buckets.get(who, (float(self._per_minute), now_s))
         left = min(self._per_minute, left + (now_s - at_s) * self._per_minute / _MINUTE_S)
         if left < 1:
             raise too_many(
-                f"{principal} has made {self._per_minute} changes within a minute.", "auth.changes_per_minute"
+                f"{principal.name} has made {self._per_minute} changes within a minute.", "auth.changes_per_minute"
             )
-        self._buckets[principal] = (left - 1, now_s)
+        self._buckets[who] = (left - 1, now_s)
         self._forget(now_s)
 
     @contextmanager
-    def watching(self, principal: str) -> Iterator[None]:
+    def watching(self, principal: Principal) -> Iterator[None]:
         """A watch as long as it is open; raises Denied for one too many."""
-        if self._open[principal] >= self._watches_max:
-            raise too_many(f"{principal} has {self._watches_max} watches open.", "auth.watches")
-        self._open[principal] += 1
+        who = principal.key
+        if self._open[who] >= self._watches_max:
+            raise too_many(f"{principal.name} has {self._watches_max} watches open.", "auth.watches")
+        self._open[who] += 1
         try:
             yield
         finally:
-            self._open[principal] -= 1
-            if not self._open[principal]:
-                del self._open[principal]
+            self._open[who] -= 1
+            if not self._open[who]:
+                del self._open[who]
 
     def _forget(self, now_s: float) -> None:
         """Principals whose buckets are full again are as good as new."""

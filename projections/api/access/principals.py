@@ -9,7 +9,11 @@ import msgspec
 from topolog.projections.api.access.grants import Asked, Grant, covering, least
 
 _PRINTABLE = "".join(chr(code) for code in range(0x20, 0x7F))
-_OF_REQUESTERS = _PRINTABLE.replace("/", "").replace("%", "")
+_OF_REQUESTERS = _PRINTABLE.replace("/", "").replace("%", "").replace(":", "")
+_NAMED_ALONE = "token"
+
+Key = tuple[str, str]
+"""By which principals are told apart: two that have one name, known by two methods, are two."""
 _NAME_CHARS_MAX = 300
 
 
@@ -35,10 +39,15 @@ class Principal(msgspec.Struct, frozen=True):
         return [each for each in clusters if self.sees(each)]
 
     @property
+    def key(self) -> Key:
+        return (self.method, self.name)
+
+    @property
     def requester(self) -> str:
-        """The requester that is theirs: their name, in which what would end it, or stand for another character, is
-        %XX, so that no two principals own the same."""
-        return quote(self.name, safe=_OF_REQUESTERS)
+        """The requester that is theirs: `ci` of a token, `oidc:ci` of whom another method has made known, so that no
+        two principals own the same. What would end a part of it, or stand for another character, is %XX."""
+        name = quote(self.name, safe=_OF_REQUESTERS)
+        return name if self.method == _NAMED_ALONE else f"{self.method}:{name}"
 
     def owns(self, requester: str) -> bool:
         """Whether the numbers of this requester are theirs: it is called as they are, or so with `/…` behind it."""

@@ -112,7 +112,7 @@ class SigningKeys:
     def _load(self) -> Keys:
         try:
             return _keys_in(Path(self._place).read_bytes() if self._is_file else self._fetch())
-        except (OSError, HTTPException, ValueError, jwt.PyJWTError) as error:
+        except (OSError, HTTPException, ValueError, RecursionError, jwt.PyJWTError) as error:
             raise KeysUnknown(f"{self._place}: {error}") from error
 
     def _fetch(self) -> bytes:

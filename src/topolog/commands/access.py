@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from topolog.commands.command_line import say
+from topolog.commands.open_files import open_files_max
 from topolog.events.errors import BadInput
 from topolog.settings.access import Auth, items
 from topolog.settings.model import Settings
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from topolog.projections.api.access.access import Access
     from topolog.projections.api.access.authn import Authentication
     from topolog.projections.api.access.bearer import Roles
+    from topolog.projections.api.connections import Bounds
     from topolog.projections.api.server import Tls
 
 
@@ -33,6 +35,14 @@ def access_of(settings: Settings) -> "Access":
         Ledger(audit.data, audit.file_mib << 20, audit.files, time.monotonic),
         auth.open_metrics,
     )
+
+
+def bounds_of(settings: Settings) -> "Bounds":
+    """How many may be connected to the API, and how long they may take to ask."""
+    from topolog.projections.api.connections import Bounds
+
+    api = settings.api
+    return Bounds(api.request_timeout_ms, api.connections, api.connections_per_peer).within(open_files_max())
 
 
 def tls_of(settings: Settings) -> "Tls | None":

@@ -8,6 +8,7 @@ import typer
 
 from topolog.commands.command_line import Config, Set, say, settings_of
 from topolog.commands.demo import settings_of_demo
+from topolog.commands.open_files import raise_open_files_max
 from topolog.events.errors import BadInput
 from topolog.settings.model import cluster_folder
 from topolog.streams.local.stopping import stopping_when_told
@@ -28,6 +29,7 @@ def up(
 
     if data and not demo:
         raise BadInput("--data names the rows of the demo.", hint="Add --demo.")
+    raise_open_files_max()
     settings = settings_of_demo(config, pairs) if demo else settings_of(config, pairs)
     with stopping_when_told(os.environ) as stopping:
         folder = cluster_folder(settings.cluster.name)

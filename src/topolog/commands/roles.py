@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from topolog.commands.access import access_of, tls_of
+from topolog.commands.access import access_of, bounds_of, tls_of
 from topolog.commands.command_line import Config, Set, load_settings, say, settings_of
 from topolog.commands.logs import log_as
 from topolog.commands.metrics_port import registry_served, served
+from topolog.commands.open_files import raise_open_files_max
 from topolog.commands.spark import SparkOptions
 from topolog.commands.validator import serve_replicas
 from topolog.events.errors import BadInput
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
 
 
 def _prepare() -> None:
-    """What every role does first: its decisions rest on assertions, and its failpoints are to be hit from here on.
+    """What every role does first: its decisions rest on assertions, its failpoints are to be hit from here on, and it
+    opens as many files as it may.
 
     Raises BadInput for a failpoint that does not exist.
     """
@@ -35,6 +37,7 @@ def _prepare() -> None:
 
     require_assertions()
     arm(os.environ)
+    raise_open_files_max()
 
 
 def run_coordinator(
@@ -148,7 +151,7 @@ def run_projector(
         settings.api.host,
         settings.api.port,
         address=settings.kafka["bootstrap.servers"],
-        front=Front(access, tls_of(settings), settings.api.environment),
+        front=Front(access, tls_of(settings), settings.api.environment, bounds_of(settings)),
         at_port=functools.partial(registry_served, settings.metrics),
     )
 

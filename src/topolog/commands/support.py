@@ -13,6 +13,7 @@ import msgspec
 import typer
 
 from topolog.commands.command_line import Config, Set, load_settings, say
+from topolog.commands.open_files import open_files_max, raise_open_files_max
 from topolog.events.errors import BadInput, TopologError
 from topolog.projections.cli import bundle as bundles
 from topolog.projections.cli import doctor as doctors
@@ -95,9 +96,11 @@ def open_bundle(
         said = [str(why).rstrip(".") for name, why in missing.items() if name.startswith("log")]
         why = "; ".join(said) or "the broker was not asked"
         raise BadInput(f"{file} has no log to replay: {why}.", hint="Its other files are JSON: unzip it.")
-    from topolog.projections.api.server import Source, serve
+    from topolog.projections.api.connections import Bounds
+    from topolog.projections.api.server import Front, Source, serve
     from topolog.projections.recorded_log import RecordedReader, RefusingWriter, decode
 
+    raise_open_files_max()
     entries = {cluster: decode(log) for cluster, log in logs.items()}
 
     def on_ready(url: str) -> None:
@@ -111,7 +114,8 @@ def open_bundle(
             Source(cluster, RecordedReader(held), RefusingWriter(), Path(folder) / cluster)
             for cluster, held in entries.items()
         ]
-        serve(sources, "127.0.0.1", port, address=f"the file {file}", on_ready=on_ready)
+        front = Front(bounds=Bounds().within(open_files_max()))
+        serve(sources, "127.0.0.1", port, address=f"the file {file}", front=front, on_ready=on_ready)
 
 
 def _settings(config: Path | None, pairs: list[str] | None) -> tuple[doctors.Surroundings | None, Loaded | None, str]:

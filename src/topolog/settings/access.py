@@ -47,6 +47,12 @@ class Api(Section):
     """The file that holds the token which the command line shows; nobody else may read it."""
     ca_file: FolderOrNone = None
     """The file of the authority, as PEM, that the command line believes an https API by, unless the system does."""
+    request_timeout_ms: Duration = Field(10_000, alias="request_timeout")
+    """How long a request's head may take to come, and its body as long again; then the connection is ended."""
+    connections: Annotated[int, Field(ge=2)] = 10_000
+    """How many connections may be open, or fewer where the system lets the process open fewer files."""
+    connections_per_peer: Annotated[int, Field(ge=1)] = 5_000
+    """How many of them from one address, or from one /64 of IPv6; a proxy of auth.proxy_from may have all."""
     environment: Annotated[str, Field(max_length=40)] = ""
     """A word that stands on every page of the console, such as PRODUCTION."""
     url: Text = Field("", validate_default=True)

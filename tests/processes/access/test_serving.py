@@ -16,7 +16,7 @@ import pytest
 import trustme
 from tests.unit.projections.chronicle import Chronicle
 
-from topolog.commands.access import access_of, tls_of
+from topolog.commands.access import access_of, bounds_of, tls_of
 from topolog.events.errors import BadInput
 from topolog.projections.api.server import Front, Source, serve
 from topolog.settings.model import load
@@ -65,7 +65,7 @@ def main(folder: Path) -> None:
         settings.api.host,
         0,
         address="broker:9092",
-        front=Front(access_of(settings), tls_of(settings)),
+        front=Front(access_of(settings), tls_of(settings), bounds=bounds_of(settings)),
         on_ready=lambda url: print(url, flush=True),  # noqa: T201  # it is what the test reads
     )
 

@@ -9,33 +9,38 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
-import uvicorn
 from tests.unit.projections.chronicle import Chronicle
 
 from topolog.projections.api.access.access import Access
 from topolog.projections.api.app import make_app
+from topolog.projections.api.connections import BOUNDS, Bounds, Connections
 from topolog.projections.api.served import Served
-from topolog.projections.api.server import Server, Source, serve
+from topolog.projections.api.server import Server, Source, config_of, serve
 from topolog.projections.projector import Projector
 from topolog.projections.requester import Requester
 
 
 @contextmanager
-def served(projector: Projector, requester: Requester, access: Access | None = None) -> Iterator[httpx.Client]:
+def served(
+    projector: Projector, requester: Requester, access: Access | None = None, bounds: Bounds = BOUNDS
+) -> Iterator[httpx.Client]:
     """A client of an API over this projector, which the test steps itself."""
-    with serving([Served(projector, requester)], access) as client:
+    with serving([Served(projector, requester)], access, bounds) as client:
         yield client
 
 
 @contextmanager
-def serving(clusters: Sequence[Served], access: Access | None = None) -> Iterator[httpx.Client]:
+def serving(
+    clusters: Sequence[Served], access: Access | None = None, bounds: Bounds = BOUNDS
+) -> Iterator[httpx.Client]:
     """A client of an API over these clusters."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listener:
         listener.bind(("127.0.0.1", 0))  # with its protocol said, or asyncio leaves Nagle's delay of 40 ms on
         listener.listen()
-        config = uvicorn.Config(
-            make_app(clusters, access), log_config=None, proxy_headers=False, timeout_graceful_shutdown=1
-        )
+        app, connections = make_app(clusters, access), Connections(bounds)
+        app.state.registry.register(connections)
+        config = config_of(app, connections)
+        config.timeout_graceful_shutdown = 1
         server = Server(config, clusters)
         thread = threading.Thread(target=server.run, args=([listener],))
         thread.start()

@@ -264,7 +264,7 @@ def test_unknown_parameters_are_refused(client: Client, chronicle: Chronicle, pa
 def test_a_request_too_big_for_a_record_is_refused(client: Client, chronicle: Chronicle) -> None:
     """DESIGN §1: records stay below 900 kB."""
     answer = post(client, {**customer(id="long"), "reason": "x" * (REQUEST_BYTES_MAX + 1)})
-    assert (answer.status_code, sent(chronicle)) == (400, 0)
+    assert (answer.status_code, sent(chronicle)) == (413, 0)
     wide = {f"f{number:05}": "int" for number in range(50_000)}
     answer = post(client, customer(**wide))
     assert (answer.status_code, sent(chronicle)) == (400, 0)

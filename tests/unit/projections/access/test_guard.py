@@ -456,7 +456,7 @@ def test_the_body_that_was_judged_is_the_body_that_is_done(client: Client, door:
     headers = {**door.of("operator"), "Content-Type": "application/json"}
     assert client.post(REQUESTS, content=parts, headers=headers).status_code == 200
     long = client.post(REQUESTS, content=b'{"kind": "' + b"x" * 2_000_000, headers=headers)
-    assert (long.status_code, sent(chronicle)) == (400, 1)
+    assert (long.status_code, sent(chronicle)) == (413, 1)
 
 
 @pytest.mark.parametrize(
@@ -466,8 +466,10 @@ def test_the_body_that_was_judged_is_the_body_that_is_done(client: Client, door:
         '"\\ud800": "\\ud800"',
         '"a": ' + "[" * 700 + "]" * 700,
         '"a": ' + '{"a": ' * 700 + "1" + "}" * 700,
+        '"a": ' + "[" * 50_000 + "]" * 50_000,
+        '"definition": ' + '{"a": ' * 50_000 + "1" + "}" * 50_000,
     ],
-    ids=["reason", "key", "lists", "objects"],
+    ids=["reason", "key", "lists", "objects", "lists without end", "objects without end"],
 )
 @pytest.mark.parametrize(("who", "status"), [("viewer", 403), ("admin", 400)])
 def test_a_body_that_cannot_be_written_down_leaves_a_record_all_the_same(

@@ -72,8 +72,21 @@ def test_an_id_that_was_given_out_can_be_repeated(client: httpx.Client, keeper: 
         ("ann/b", "ann%2Fb", True),
         ("ann%2Fb", "ann%2Fb", False),
         ("Ånn Ö", "%C3%85nn %C3%96", True),
+        ("a:b", "a%3Ab", True),
+        ("oidc:ann", "oidc:ann", False),
         ("", "ann", False),
     ],
 )
 def test_no_two_names_own_the_same_requester(name: str, requester: str, owns: bool) -> None:
     assert Principal(name, "token", ()).owns(requester) is owns
+
+
+@pytest.mark.parametrize("method", ["oidc", "proxy", "anonymous"])
+def test_of_another_method_the_same_name_owns_another_requester(method: str) -> None:
+    """S9: with the numbers of one, the other was told what it had asked, or was refused."""
+    principal = Principal("ann", method, ())
+    assert not principal.owns("ann")
+    assert not principal.owns("ann/b")
+    assert principal.owns(f"{method}:ann")
+    assert principal.owns(f"{method}:ann/b")
+    assert not Principal(f"{method}:ann", "token", ()).owns(f"{method}:ann")

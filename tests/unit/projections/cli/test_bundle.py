@@ -176,6 +176,28 @@ def test_what_is_no_bundle_is_said_to_be_none(content: bytes, tmp_path: Path) ->
             read_bundle(path)
 
 
+@pytest.mark.parametrize(("entries", "size"), [(1, 200 << 20), (4, 50 << 20), (20_000, 0)])
+def test_a_bundle_is_measured_before_it_is_unpacked(
+    entries: int, size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """S9: 2.9 MB became 3 GB in the memory of whoever opened what somebody else had sent."""
+    path = tmp_path / "b.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+        archive.writestr(bundle.MANIFEST, json.dumps({"format": bundle.FORMAT}))
+        for number in range(entries):
+            archive.writestr(f"log/c{number}.msgpack", bytes(size))
+    monkeypatch.setattr(zipfile.ZipFile, "read", lambda *_: pytest.fail("it was unpacked"))
+    with pytest.raises(BadInput, match="would unpack to"):
+        read_bundle(path)
+
+
+def test_a_manifest_nested_without_end_is_none(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "b.zip", "w") as archive:
+        archive.writestr(bundle.MANIFEST, "[" * 50_000)
+    with pytest.raises(BadInput, match="is no bundle"):
+        read_bundle(tmp_path / "b.zip")
+
+
 def test_projections_are_asked_for_as_their_list_takes_it(api: FakeApi) -> None:
     """It has no pages: the API would refuse a limit, and every bundle would go without it."""
     with Api(api.url) as asked:
