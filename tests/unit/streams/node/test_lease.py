@@ -76,6 +76,14 @@ def test_an_echo_of_an_earlier_heartbeat_takes_nothing_back() -> None:
     assert lease.deadline_ns == 2_500 * MS
 
 
+def test_a_shorter_fence_takes_nothing_back() -> None:
+    """Terms that were made shorter count from the next heartbeat on: what an echo has given, others wait for."""
+    lease = lease_sent_at(100, 200)
+    lease.echoed(1, FENCE_MS, 250 * MS)
+    lease.echoed(2, FENCE_MS // 4, 300 * MS)
+    assert lease.deadline_ns == 2_100 * MS
+
+
 def test_a_voided_lease_never_runs_again() -> None:
     """Echoes that still arrive are of heartbeats from before."""
     lease = lease_sent_at(100, 200)

@@ -14,7 +14,7 @@ from topolog.events.ids import Incarnation, NodeId, Position
 from topolog.events.membership import LeaveReason
 from topolog.events.requests import NodeKind
 from topolog.streams.rules import membership
-from topolog.streams.rules.verdict import Reports, Verdict, holders, verdict
+from topolog.streams.rules.verdict import Reports, Verdict, holders, proceeds, verdict
 
 
 def reports(life: int = 1, **applied: int) -> Reports:
@@ -22,7 +22,10 @@ def reports(life: int = 1, **applied: int) -> Reports:
 
 
 def judge(cluster: Cluster, position: Position, said: Reports, *, waited: bool = False) -> Verdict:
-    return verdict(cluster.state, position, said, waited=waited)
+    """The verdict; whoever asks only whether it is PROCEED hears the same."""
+    found = verdict(cluster.state, position, said, waited=waited)
+    assert proceeds(cluster.state, position, said, waited=waited) == found.proceed
+    return found
 
 
 def test_v3_everybody_has_applied_it_so_it_proceeds_at_once() -> None:
