@@ -39,3 +39,17 @@ def sync_folder(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def sync_names(paths: Iterable[Path], top: Path) -> None:
+    """The names of these files, and of all folders between them and `top`, which may be new."""
+    for folder in {each for path in paths for each in path.parents if each.is_relative_to(top)}:
+        sync_folder(folder)
+
+
+def make_folder(folder: Path) -> None:
+    """Make it with those above it that are missing; their names are on the disk."""
+    missing = [each for each in (folder, *folder.parents) if not each.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    for each in missing:
+        sync_folder(each.parent)

@@ -2,21 +2,23 @@
 
 An archive is a folder with the topics of one cluster as Parquet tables. Spark writes the files; this says which count.
 
-Threats. A job dies at any point and does its batch again, or another one does; two jobs land at once; a backfill covers
-what the stream has landed; somebody reads the tables while they are written; the folder belongs to another cluster or
-to the life before a topic was made anew; records are deleted from a topic before they have landed.
+Threats. A job dies at any point, or the power goes, and its batch is done again, by this job or another one; two jobs
+land at once; a backfill covers what the stream has landed; somebody reads the tables while they are written; the folder
+belongs to another cluster or to the life before a topic was made anew; records are deleted from a topic before they
+have landed.
 
 Invariant. Each record is in the archive once or not at all, and each file below `records/`, `tables/` and `quarantine/`
 is part of a landing that stands.
 
 Argument. A landing is written into a folder of its own below `staging/`. It stands from the moment at which its
-description has its name in `landings/`, which is a link to a file that is on the disk already, and fails if there is
-one of that name: of two jobs one has landed, and the other ends, to go on behind it when it is started again. Landings
-alone say where a stream goes on: there is no checkpoint beside them that could be lost, be older, or be another's. A
-job leaves out of its batch what landings say that they have, so what is done again after a crash adds nothing. The
-files of a landing that stands are then moved into the tables, which may be done twice; whoever opens the archive for
-writing finishes what was left, and removes what belongs to no landing. What was deleted before it landed is in a
-landing as lost, if an operator says so: a hole that nobody has seen there is none.
+description has its name in `landings/`. That is a link to a file that is on the disk already, as is all that it names,
+with the folders on the way there; and it fails if there is one of that name: of two jobs one has landed, and the other
+ends, to go on behind it when it is started again. Landings alone say where a stream goes on: there is no checkpoint
+beside them that could be lost, be older, or be another's. A job leaves out of its batch what landings say that they
+have, so what is done again after a crash adds nothing. The files of a landing that stands are then moved into the
+tables, which may be done twice; whoever opens the archive for writing finishes what was left, and removes what belongs
+to no landing. What was deleted before it landed is in a landing as lost, if an operator says so: a hole that nobody has
+seen there is none.
 
     archive.json      whose archive this is
     landings/         one description per landing: 000000000012.json
@@ -270,8 +272,7 @@ class ArchiveWriter(Archive):
             raise LandedElsewhere(f"Another process has removed what was to be landing {number} of {self.folder}.")
         landing = msgspec.structs.replace(landing, files=files)
         durable.sync(folder / name for name in files)
-        for parent in {(folder / name).parent for name in files}:
-            durable.sync_folder(parent)
+        durable.sync_names((folder / name for name in files), self.folder)
         described = folder / "landing.json"
         _write(described, landing)
         try:
@@ -301,8 +302,7 @@ class ArchiveWriter(Archive):
             if source.exists():
                 target.parent.mkdir(parents=True, exist_ok=True)
                 source.replace(target)
-        for parent in {(self.folder / name).parent for name in landing.files}:
-            durable.sync_folder(parent)
+        durable.sync_names((self.folder / name for name in landing.files), self.folder)
         shutil.rmtree(staged)
 
 
@@ -314,7 +314,7 @@ def opened(folder: Path, cluster: str) -> Iterator[ArchiveWriter]:
     """
     _check_free(folder)
     try:
-        (folder / _LANDINGS).mkdir(parents=True, exist_ok=True)
+        durable.make_folder(folder / _LANDINGS)
         opened_lock = (folder / _LOCK).open("w")
     except OSError as error:
         raise BadInput(f"{folder} cannot hold an archive: {error.strerror}.") from error

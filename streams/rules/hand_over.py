@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from topolog.events import ownership
 from topolog.events.codec import Decision
 from topolog.events.exchange import AffinitySwitched, HandOverPrepared, HandOverRow, Move, open_exchange, queued
-from topolog.events.ids import Incarnation, NodeId, Position
+from topolog.events.ids import NOWHERE, Incarnation, NodeId, Position
 from topolog.events.membership import FENCING, NodeRow, Standing
 from topolog.events.metadata import Evidence
 from topolog.events.ownership import OwnershipRow
@@ -54,7 +54,7 @@ def _is_over(state: State, row: HandOverRow, drained: Drained, waited_through: P
     """Why the former primary acts no more, None while it may."""
     node = state.get(NodeRow, row.node)
     assert node is not None and node.incarnation == row.incarnation, "who leaves cancels its hand-overs"
-    incarnation, position = drained.get(row.node, (None, Position(-1)))
+    incarnation, position = drained.get(row.node, (None, NOWHERE))
     if incarnation == row.incarnation and position >= row.prepared_at:
         return Evidence(applied=(row.node,), left=(), presumed_fenced=())
     if waited_through >= row.prepared_at and FENCING in node.capabilities:

@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterator, Mapping
 
 import msgspec
 
-from topolog.events.ids import Incarnation, NodeId, Position
+from topolog.events.ids import NOWHERE, Incarnation, NodeId, Position
 from topolog.events.membership import FENCING, NodeRow, Standing
 from topolog.events.metadata import Evidence
 from topolog.events.requests import NodeKind
@@ -79,7 +79,7 @@ def _fences_itself(row: NodeRow) -> bool:
 
 
 def _applied(row: NodeRow, position: Position, reports: Reports) -> bool:
-    incarnation, applied = reports.get(row.node, (None, Position(-1)))
+    incarnation, applied = reports.get(row.node, (None, NOWHERE))
     return incarnation == row.incarnation and applied >= position
 
 

@@ -1,6 +1,7 @@
-"""What takes longer than `.ci/run` may: the soak, at sizes that take hours. How it ended and at which commit is kept.
+"""What takes longer than `.ci/run` may: the soak, at sizes that take hours, and the mutants of what safety rests on.
+How it ended and at which commit is kept.
 
-    python -m tests.soak.deep [--seeds N] [--rounds N] [--changes N]
+    python -m tests.soak.deep [--seeds N] [--rounds N] [--changes N] [--every N]
 
 Writes docs/deep.md anew, also when a part has failed or Ctrl-C ended the run. Ends with 1 unless all parts ended well.
 """
@@ -16,7 +17,7 @@ import msgspec
 from tests.benchmarks.results import ROOT, commit
 
 PAGE = ROOT / "docs" / "deep.md"
-SEEDS, ROUNDS, CHANGES = 10_000, 300, 200
+SEEDS, ROUNDS, CHANGES, EVERY = 10_000, 300, 200, 1
 _INTERRUPTED = 130
 _MINUTE_S = 60
 
@@ -36,14 +37,15 @@ class Ended(msgspec.Struct, frozen=True):
     took_s: float
 
 
-def parts(seeds: int, rounds: int, changes: int) -> tuple[Part, ...]:
-    """Those of `make soak`."""
+def parts(seeds: int, rounds: int, changes: int, every: int) -> tuple[Part, ...]:
+    """Those of `make soak`, and one in `every` mutants."""
     module = (sys.executable, "-m")
     simulated = (*module, "topolog", "simulate", "--keep-going", "--seeds", str(seeds))
     return (
         Part(f"{seeds:,} seeds of the simulation", simulated),
         Part(f"{rounds:,} rounds of faults on real brokers", (*module, "tests.soak", "--rounds", str(rounds))),
         Part(f"{changes:,} rounds of schema changes", (*module, "tests.soak.schema", "--rounds", str(changes))),
+        Part(f"1 in {every:,} mutants", (*module, "tests.mutation", "--page", "--every", str(every))),
     )
 
 
@@ -73,7 +75,7 @@ def page(ended: Sequence[Ended], name: str, at: datetime) -> str:
         "# The last deep run",
         "",
         "What takes longer than `.ci/run` may. Written by `make test-deep` (`tests/soak/deep.py`), not by hand;",
-        "what is run and checked: [faults.md](faults.md), [simulation.md](simulation.md).",
+        "what is run and checked: [faults.md](faults.md), [simulation.md](simulation.md), [mutants.md](mutants.md).",
         "",
         f"Commit `{name}`, {at:%Y-%m-%d}.",
         "",
@@ -89,9 +91,10 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=SEEDS)
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--changes", type=int, default=CHANGES)
+    parser.add_argument("--every", type=int, default=EVERY, help="one mutant in N")
     given = parser.parse_args()
     name, at = commit(), datetime.now(UTC)
-    ended = list(run(parts(given.seeds, given.rounds, given.changes)))
+    ended = list(run(parts(given.seeds, given.rounds, given.changes, given.every)))
     PAGE.write_text(page(ended, name, at), encoding="utf-8")
     return int(any(each.code for each in ended))
 

@@ -27,12 +27,13 @@ def test_the_page_says_how_each_part_ended_and_at_which_commit() -> None:
     assert text.endswith("| a part | ended well | 1.5 |\n| another | **ended with 8** | 0.1 |\n")
 
 
-def test_the_parts_are_those_of_the_soak() -> None:
-    """Simulated faults, faults on real brokers, schema changes; each as large as it is asked to be."""
-    assert [(each.what.split()[0], each.command[-1]) for each in parts(10_000, 300, 20)] == [
+def test_the_parts_are_those_of_the_soak_and_the_mutants() -> None:
+    """Simulated faults, faults on real brokers, schema changes, mutants; each as large as it is asked to be."""
+    assert [(each.what.split()[0], each.command[-1]) for each in parts(10_000, 300, 20, 7)] == [
         ("10,000", "10000"),
         ("300", "300"),
         ("20", "20"),
+        ("1", "7"),
     ]
 
 

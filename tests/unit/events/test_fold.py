@@ -123,6 +123,15 @@ def test_k3_the_first_gap_closes_the_term() -> None:
     assert types_of(fold) == ["D"]
 
 
+def test_k3_a_gap_in_a_set_leaves_nothing_of_it() -> None:
+    """K3: a judge that stands here afterwards has no half of a set, whoever hands it on."""
+    fold, leader = begun()
+    first, _, third = leader.set(*(proposed(name, sequence=at) for at, name in enumerate("ABC", 1)))
+    assert fold.read(*first) == []
+    assert fold.read(*third) is Ignored.GAP
+    assert fold.judge().standing == (fold.header, ())
+
+
 def test_k3_half_a_set_changes_nothing_until_it_is_whole() -> None:
     """K3: a set is one step for every reader."""
     fold, leader = begun()

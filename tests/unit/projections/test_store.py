@@ -5,6 +5,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from rocksdict import Rdict, WriteBatch
 from tests.unit.projections.chronicle import LOG_ID, Chronicle
@@ -243,6 +244,23 @@ def test_a_wrong_hash_is_found_and_cured(chronicle: Chronicle, make_projector: M
     assert path.with_name(f"{path.name}.damaged").is_dir()
     projector.step()
     assert hash_of(projector) == chronicle.fold.state.hash()
+
+
+def test_a_place_in_another_history_is_found(chronicle: Chronicle, projector: Projector, tmp_path: Path) -> None:
+    """The rows are whole, and the place that the store names is not where its last decision stands: it would go on
+    behind a chain that is not its own."""
+    chronicle.join("n1")
+    projector.step()
+    projector.close()
+    with closing(Store(tmp_path / "store", "main")) as whole:
+        assert whole.load().hash() == chronicle.fold.state.hash()
+        header = msgspec.structs.replace(whole.meta.header, chain=bytes(16))
+        whole._db[layout.META_KEY] = layout.encode(msgspec.structs.replace(whole.meta, header=header))
+    with (
+        closing(Store(tmp_path / "store", "main")) as swapped,
+        pytest.raises(DamagedStore, match=f"position {chronicle.position} is not the one the store stands at"),
+    ):
+        swapped.load()
 
 
 def test_who_builds_nothing_beside_goes_on_with_what_can_be_read(chronicle: Chronicle, projector: Projector) -> None:

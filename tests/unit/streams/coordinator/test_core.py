@@ -14,7 +14,7 @@ from topolog.events.codec import CODEC, Codec, Record
 from topolog.events.errors import Undecodable
 from topolog.events.fold import Fold, Ignored
 from topolog.events.group_definition import Affinity, GroupDefinition
-from topolog.events.ids import NOWHERE, Incarnation, NodeId, Offset, Slot
+from topolog.events.ids import NOWHERE, Incarnation, NodeId, Offset, Position, Slot
 from topolog.events.levels import FIRST_LEVEL
 from topolog.events.single_maps import GroupMap, SinglePartitionMap
 from topolog.events.stamp import decode_stamp
@@ -470,6 +470,18 @@ def test_k9_a_report_ahead_of_the_read_back_counts_only_later() -> None:
     desk.follow()
     desk.core.settle()
     assert applied_by_n1(desk) == ahead.position
+
+
+def test_nobody_has_drained_what_it_has_not_provably_applied() -> None:
+    """4.3.6, K9: a hand-over that a node has not read is none that it could have drained, whatever it says."""
+    desk = member()
+    at, before = desk.core.confirmed.position, applied_by_n1(desk)
+    assert before < at
+    ahead = desk.beat(2, applied=m.Applied(LOG_ID, at, bytes(16)))
+    desk.hear(msgspec.structs.replace(ahead, drained=Position(at + 9)))
+    assert desk.core.reports.drained() == {NodeId("n1"): (1, before)}
+    desk.hear(msgspec.structs.replace(desk.beat(3, at), drained=Position(before + 1)))
+    assert desk.core.reports.drained() == {NodeId("n1"): (1, before + 1)}
 
 
 def test_a_late_heartbeat_takes_nothing_back() -> None:

@@ -233,6 +233,24 @@ def test_a_leader_that_does_not_get_to_the_heartbeats_removes_nobody() -> None:
     assert world.events(m.NodeLeft) == []
 
 
+def test_a_leader_presumes_nobody_fenced_while_it_hears_nobody() -> None:
+    """4.1, V4: a wait may be over meanwhile, and counts once it hears again. Read back and waited for is enough to be
+    safe; but who may hear an answer that is on its way has no reason to presume."""
+    world = World(["c1"], ["n1"])
+    world.run(1_000)
+    driver, reader = world.leader().driver, world.leader().reader
+    hears = reader.hears
+    reader.hears = lambda topic: topic is not Topic.HEARTBEATS and hears(topic)  # type: ignore[method-assign]
+    while not driver.is_deaf:
+        world.run(STEP_MS)
+    deaf_from, before = driver.core.confirmed.position, driver.core.agenda.waited_through
+    world.run(2 * PROCEED_MS)
+    assert driver.core.agenda.waited_through == before < deaf_from
+    reader.hears = hears  # type: ignore[method-assign]
+    world.run(TERMS.fence_ms)
+    assert driver.core.agenda.waited_through > deaf_from
+
+
 class Deaf:
     """A reader that `maps` does not reach until `hears_maps`."""
 

@@ -36,7 +36,7 @@ def test_it_runs_from_the_time_before_the_heartbeat_was_sent() -> None:
     """F2, B6.9: the evidence is as old as the send, however late the echo comes."""
     lease = lease_sent_at(100)
     lease.echoed(1, FENCE_MS, 1_900 * MS)
-    assert lease.remaining_ms(1_900 * MS) == 200
+    assert lease.remaining_ms(1_900 * MS) == lease.remaining_ms(1_900 * MS - 1) == 200
     assert lease.is_valid(2_100 * MS)
     assert not lease.is_valid(2_100 * MS + 1)
 
@@ -76,6 +76,14 @@ def test_an_echo_of_an_earlier_heartbeat_takes_nothing_back() -> None:
     assert lease.deadline_ns == 2_500 * MS
 
 
+def test_a_shorter_fence_takes_nothing_back() -> None:
+    """Terms that were made shorter count from the next heartbeat on: what an echo has given, others wait for."""
+    lease = lease_sent_at(100, 200)
+    lease.echoed(1, FENCE_MS, 250 * MS)
+    lease.echoed(2, FENCE_MS // 4, 300 * MS)
+    assert lease.deadline_ns == 2_100 * MS
+
+
 def test_a_voided_lease_never_runs_again() -> None:
     """Echoes that still arrive are of heartbeats from before."""
     lease = lease_sent_at(100, 200)
@@ -83,6 +91,7 @@ def test_a_voided_lease_never_runs_again() -> None:
     lease.void()
     lease.echoed(2, FENCE_MS, 200 * MS)
     assert not lease.is_valid(200 * MS)
+    assert not lease.is_valid(0)
 
 
 def test_heartbeats_nobody_echoes_do_not_pile_up() -> None:

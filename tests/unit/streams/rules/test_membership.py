@@ -10,8 +10,11 @@ from topolog.events import membership as m
 from topolog.events import metadata as md
 from topolog.events import requests as q
 from topolog.events import terms
+from topolog.events.asked import SUBJECT_CHARS_MAX
+from topolog.events.codec import CODEC
 from topolog.events.errors import Refused
 from topolog.events.ids import NOWHERE, Incarnation, NodeId, Position, TopologyVersion
+from topolog.events.topics import RECORD_BYTES_MAX
 from topolog.streams.rules import membership, requesters
 
 N1 = NodeId("n1")
@@ -275,6 +278,14 @@ def test_a_release_of_a_former_life_releases_nobody() -> None:
     assert cluster.settle_membership({N1: heard(5, 99, release=True)}) == []
 
 
+@pytest.mark.parametrize("sequence", [4, 5])
+def test_a_release_that_a_renewal_has_overtaken_releases_nobody(sequence: int) -> None:
+    """It was sent before the heartbeat that was renewed last: whoever has sent that one may act on its echo."""
+    cluster = Cluster("n1")
+    cluster.renew(n1=5)
+    assert cluster.settle_membership({N1: heard(sequence, release=True)}) == []
+
+
 def test_a_released_node_is_not_renewed() -> None:
     """Whatever the release's sequence is, it is no sign of life."""
     cluster = Cluster("n1")
@@ -448,3 +459,16 @@ def test_idle_requesters_are_forgotten_by_one_decision() -> None:
     assert (deadline.position, deadline.after_ms) == (17, q.IDLE_REQUESTER_MS)
     assert requesters.settle([deadline.key, "idle/4/cli"]) == [q.RequestersForgotten(("cli", "ops/ada"))]
     assert requesters.settle([]) == []
+
+
+def test_many_idle_requesters_are_forgotten_by_several_decisions() -> None:
+    """Their names stand in one record, which Kafka takes only up to its limit: the longest that there may be fit."""
+    names = [f"{number:04}{chr(0x10FFFF) * (SUBJECT_CHARS_MAX - 4)}" for number in range(requesters.FORGOTTEN_MAX + 7)]
+    idle = {requesters.deadlines(name, q.RequesterRow(1, Position(5)))[0].key: name for name in reversed(names)}
+    (first,) = requesters.settle(idle)
+    assert isinstance(first, q.RequestersForgotten)
+    (rest,) = requesters.settle(key for key, name in idle.items() if name not in first.requesters)
+    assert isinstance(rest, q.RequestersForgotten)
+    assert [*first.requesters, *rest.requesters] == names
+    assert len(rest.requesters) == 7
+    assert len(CODEC.encode(first)) <= RECORD_BYTES_MAX

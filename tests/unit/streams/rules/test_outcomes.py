@@ -188,6 +188,24 @@ def test_partitions_that_differ_in_one_thing_are_told_apart(
     assert len({(each.copies, each.acting) for each in found}) == len(found) == 2
 
 
+@pytest.mark.parametrize("begins_empty", [False, True], ids=["kept", "given up"])
+def test_a_copy_that_may_be_coming_back_is_told_apart_from_one_that_is_gone(begins_empty: bool) -> None:
+    """DS12: both owners are of a former life and heard. n0 has not said yet what it has, n1 has: nothing. The partition
+    of n1 is lost, or begins empty; that of n0 waits for its map and stays as it is."""
+    state = State()
+    o.enrol(state, ["n0", "n1", "n2"])
+    for row in o.empty_rows("g", 2):
+        state.put(o.row_key("g", row.first), row)
+    alone = [Change(node, (Copy(node, PartitionState.OWNING, wanted=True),), None) for node in (0, 1)]
+    apply(state, "g", pack_changes(alone), Place(Position(5), b"", Term(1)))
+    here = {0: Server(10, told=None), 1: Server(10, Told({})), 2: Server(10, Told({}))}
+    ask, wanted = Ask(begins_empty), as_wanted([(2,), (2,)])
+    every = outcomes(rows_of(state), wanted, Servers(here), ask, outcome)
+    assert list(every.changes) == list(one_by_one(rows_of(state), [(2,), (2,)], here, ask))
+    assert [each.partition for each in every.changes] == [1]
+    assert every.waits_for == every.maps == {0}
+
+
 def changed(
     row: OwnershipRow, changes: Sequence[Change], place: Place, joined: Callable[[NodeNumber], int]
 ) -> OwnershipRow:

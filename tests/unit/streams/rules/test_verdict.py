@@ -14,7 +14,7 @@ from topolog.events.ids import Incarnation, NodeId, Position
 from topolog.events.membership import LeaveReason
 from topolog.events.requests import NodeKind
 from topolog.streams.rules import membership
-from topolog.streams.rules.verdict import Reports, Verdict, holders, verdict
+from topolog.streams.rules.verdict import Reports, Verdict, holders, proceeds, verdict
 
 
 def reports(life: int = 1, **applied: int) -> Reports:
@@ -22,7 +22,10 @@ def reports(life: int = 1, **applied: int) -> Reports:
 
 
 def judge(cluster: Cluster, position: Position, said: Reports, *, waited: bool = False) -> Verdict:
-    return verdict(cluster.state, position, said, waited=waited)
+    """The verdict; whoever asks only whether it is PROCEED hears the same."""
+    found = verdict(cluster.state, position, said, waited=waited)
+    assert proceeds(cluster.state, position, said, waited=waited) == found.proceed
+    return found
 
 
 def test_v3_everybody_has_applied_it_so_it_proceeds_at_once() -> None:
@@ -57,13 +60,23 @@ def test_v3_a_node_that_had_left_before_is_nothing_at_all() -> None:
     assert judge(cluster, cluster.propose("T", "id"), reports(n1=99)).evidence.left == ()
 
 
+def test_v3_a_node_that_came_and_went_since_is_nothing_at_all() -> None:
+    """V3: it had no lease when the decision was made, so its leaving is evidence of nothing."""
+    cluster = Cluster("n1")
+    at = cluster.propose("T", "id")
+    cluster.ask(join_request(joiner("n2")))
+    cluster.settle_membership({NodeId("n2"): heard(1, release=True)})
+    assert judge(cluster, at, reports(n1=at)).evidence.left == ()
+
+
 def test_v3_a_report_of_a_former_incarnation_says_nothing() -> None:
     """V3: only the present incarnation's report counts, whatever its life before had applied."""
-    cluster = Cluster("n1")
-    cluster.ask(join_request(joiner("n1", 2, replaces=1)))
+    cluster, life = Cluster("n1"), 1 << 60
+    cluster.ask(join_request(joiner("n1", life, replaces=1)))
     at = cluster.propose("T", "id")
     assert judge(cluster, at, reports(1, n1=at)).open == ("n1",)
-    assert judge(cluster, at, reports(2, n1=at)).proceed
+    assert judge(cluster, at, reports(life + 1, n1=at)).open == ("n1",)
+    assert judge(cluster, at, reports(int(str(life)), n1=at)).proceed
 
 
 def test_v4_after_the_wait_the_silent_are_presumed_fenced() -> None:
