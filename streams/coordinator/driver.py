@@ -278,8 +278,7 @@ class Driver:
         if self._is_proving:
             return
         if fault:
-            term = self.core.confirmed.term
-            _LOGGER.warning("the leader of term %d %s; %s claims the next", term, fault, self.instance)
+            _LOGGER.warning("the leader of term %d %s; %s claims the next", self._term(), fault, self.instance)
         reach("coordinator.claiming")
         self.core.claim()
 
@@ -324,7 +323,8 @@ class Driver:
         reach("coordinator.resumed")
 
     def _resume(self, remade: Collection[Partition] = ()) -> None:
-        """Read the inputs from where they were read through; those that are `remade` from their beginning."""
+        if remade:
+            _LOGGER.warning("not the topics that were read, so from their oldest records: %s", sorted(map(str, remade)))
         self._resumption = Resumption(self.core.resume_at(), self.core.confirmed.inputs, remade)
         self._reader.assign({_DECISIONS: self._next, **self._resumption.starts})
 

@@ -11,7 +11,6 @@ and heartbeats and maps are numbered. If that record is kept no longer, or the t
 oldest one anyway, and nothing is passed over.
 """
 
-import logging
 from collections.abc import Collection, Iterable, Mapping
 
 from topolog.events.asking import digest_of
@@ -20,8 +19,6 @@ from topolog.events.log import Entry, Partition
 from topolog.events.stamp import NO_DIGEST, InputOffset
 from topolog.events.topics import BY_CODE
 from topolog.streams.coordinator.obituary import Obituary
-
-_LOGGER = logging.getLogger("topolog.coordinator")
 
 
 class Inputs:
@@ -104,6 +101,5 @@ class Resumption:
         if entry.offset != before:
             return True
         if digest_of(entry.value) != last.digest:
-            _LOGGER.warning("%s is not the topic that was read, so from its beginning", entry.topic.short_name)
             self.remade.add(partition)
         return start is None or (at is not None and entry.offset >= at)
