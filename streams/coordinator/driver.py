@@ -324,7 +324,7 @@ class Driver:
 
     def _resume(self, remade: Collection[Partition] = ()) -> None:
         if remade:
-            _LOGGER.warning("not the topics that were read, so from their oldest records: %s", sorted(map(str, remade)))
+            _LOGGER.warning("made anew since they were read: %s", sorted({topic.short_name for topic, _ in remade}))
         self._resumption = Resumption(self.core.resume_at(), self.core.confirmed.inputs, remade)
         self._reader.assign({_DECISIONS: self._next, **self._resumption.starts})
 
