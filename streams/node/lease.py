@@ -49,7 +49,7 @@ class Lease:
     def deadline_behind(self, sequence: int, fence_ms: int) -> int:
         """Until when it would last if the log held the echo of this heartbeat."""
         at_ns = self._sent.get(sequence)
-        return self.deadline_ns if at_ns is None else max(self.deadline_ns, at_ns + fence_ms * _NS_PER_MS)
+        return self.deadline_ns if at_ns is None else max(at_ns + fence_ms * _NS_PER_MS, self.deadline_ns)
 
     def void(self) -> None:
         """This incarnation acts no more, whatever echoes still arrive."""

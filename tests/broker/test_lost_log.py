@@ -18,9 +18,13 @@ import pytest
 from confluent_kafka.admin import AdminClient
 from tests.broker.conftest import Process, Site, eventually
 
+from topolog.events.asked import RequestId
+from topolog.events.asking import encode_request
 from topolog.events.errors import LogDiverged
+from topolog.events.kafka import KafkaWriter
 from topolog.events.kafka_admin import KafkaAdmin
 from topolog.events.metadata import ObjectType
+from topolog.events.requests import UpdateRequested, outcome_of
 from topolog.events.topics import PLANS, Topic, topic_name
 from topolog.streams.local.broker import LocalBroker
 
@@ -128,6 +132,38 @@ def test_requests_that_were_made_again_while_nobody_led_are_read_from_their_begi
         site.coordinator("c2")
         assert node.propose(ObjectType("Customer", {"more": "long"}), timeout_s=60).accepted
         assert node.failure is None
+
+
+def test_requests_that_were_made_again_and_are_more_than_before_all_have_their_outcome(site: Site) -> None:
+    """K4: where the former leader was there is another record now, so nothing of the new topic has been read."""
+    coordinator = site.coordinator("c1")
+    site.leader()
+    log_id = site.told().header.log_id
+    assert log_id is not None
+    before = _ask(site, log_id, "before", 5)
+    eventually(lambda: _outcomes(site, before) == 5, "the first ones to be decided")
+    coordinator.kill()
+    _recreate(site, Topic.REQUESTS)
+    asked = _ask(site, log_id, "behind", 20)
+    site.coordinator("c2")
+    eventually(lambda: _outcomes(site, asked) == 20, "all to be decided")
+
+
+def _ask(site: Site, log_id: bytes, requester: str, count: int) -> list[RequestId]:
+    """So many requests of an operator, which are in the topic when this returns."""
+    asked = [RequestId(requester, number) for number in range(1, count + 1)]
+    with closing(KafkaWriter(site.kafka, site.cluster)) as writer:
+        for each in asked:
+            definition = ObjectType(f"Of{requester}", {f"f{each.sequence}": "long"})
+            request = UpdateRequested(each, log_id, "ada", "", definition, 0)
+            writer.append(Topic.REQUESTS, requester, encode_request(request))
+        assert writer.flush(30) == 0
+    return asked
+
+
+def _outcomes(site: Site, asked: list[RequestId]) -> int:
+    state = site.told().state
+    return sum(outcome_of(state, each) is not None for each in asked)
 
 
 def test_an_older_copy_of_the_log_stops_all_who_were_ahead_of_it(
