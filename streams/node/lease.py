@@ -36,6 +36,7 @@ class Lease:
 
     def echoed(self, sequence: int, fence_ms: int, now_ns: int) -> None:
         """The log holds the echo of exactly this heartbeat, and everything before the echo is applied by `now_ns`."""
+        deadline_ns = self.deadline_behind(sequence, fence_ms)
         at_ns = self._sent.pop(sequence, None)
         if at_ns is None:
             return
@@ -44,12 +45,12 @@ class Lease:
         if not self.is_valid(now_ns):
             self.generation += 1
         self.anchor_ns = at_ns
-        self.deadline_ns = max(self.deadline_ns, at_ns + fence_ms * _NS_PER_MS)
+        self.deadline_ns = deadline_ns
 
     def deadline_behind(self, sequence: int, fence_ms: int) -> int:
         """Until when it would last if the log held the echo of this heartbeat."""
         at_ns = self._sent.get(sequence)
-        return self.deadline_ns if at_ns is None else max(at_ns + fence_ms * _NS_PER_MS, self.deadline_ns)
+        return self.deadline_ns if at_ns is None else max(self.deadline_ns, at_ns + fence_ms * _NS_PER_MS)
 
     def void(self) -> None:
         """This incarnation acts no more, whatever echoes still arrive."""

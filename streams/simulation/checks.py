@@ -194,7 +194,7 @@ class Checks:
     def _is_counted_here(self, read: InputOffset) -> bool:
         """A copy of the log begins with offsets that were counted in topics which did not come with it."""
         entries = self._world.broker.log.entries(BY_CODE[read.topic], read.partition)
-        if read.next_offset > len(entries):
+        if not 0 < read.next_offset <= len(entries):
             return False
         return read.digest in (NO_DIGEST, digest_of(entries[read.next_offset - 1].value))
 
