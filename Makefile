@@ -18,11 +18,10 @@ TESTS ?= $(FIRST)
 BROKER := tests/broker tests/processes
 SPARK := tests/spark
 LONG := tests/histories tests/simulation tests/soak tests/tour tests/install
-# Who waits for a broker or a lease leaves the processor to another: more at a time than cores. A session of Spark is dear, so
-# a file of tests keeps to one of two.
+# Who waits for a broker, a lease or a thread leaves the processor to another: more at a time than cores. A session of Spark
+# is dear, so a file of tests keeps to one of two.
 # -n 0 in ARGS runs one after the other.
-COMPUTING := --numprocesses 2 --dist worksteal
-WAITING := --numprocesses 3 --dist worksteal
+WORKERS := --numprocesses 3 --dist worksteal
 
 .PHONY: help check check-ranges test test-broker test-spark test-long test-all test-deep bench openapi alert-rules command-table up again soak lock image-lock clean
 
@@ -35,16 +34,16 @@ up: $(READY) ## Start everything on this machine: a real Kafka, coordinator, pro
 	@exec $(BIN)/topolog up $(ARGS)
 
 test: $(READY) ## Run the first tier: all that is quick, the main path on a real Kafka, a smoke of the simulation
-	@$(PYTEST) $(COMPUTING) $(TESTS) $(ARGS)
+	@$(PYTEST) $(WORKERS) $(TESTS) $(ARGS)
 
 test-broker: $(READY) ## Run the tests of processes, most of them on a real Kafka
-	@$(PYTEST) $(WAITING) $(BROKER) $(ARGS)
+	@$(PYTEST) $(WORKERS) $(BROKER) $(ARGS)
 
 test-spark: $(READY) ## Run the tests on Spark
 	@$(PYTEST) --numprocesses 2 --dist loadfile $(SPARK) $(ARGS)
 
 test-long: $(READY) ## Run the whole simulation, the soak, the tour of the README, and what is installed from a wheel
-	@$(PYTEST) $(WAITING) $(LONG) $(ARGS)
+	@$(PYTEST) $(WORKERS) $(LONG) $(ARGS)
 
 test-all: test test-broker test-spark test-long ## Run all tests
 
@@ -73,7 +72,7 @@ command-table: $(READY) ## Write anew what help and the Tab key read: the comman
 	@$(BIN)/python -m topolog.commands.table
 
 again: $(READY) ## Run the first tier N times (N=20): what fails now and then, fails here
-	@for run in $$(seq $(N)); do echo "run $$run of $(N)"; $(PYTEST) $(COMPUTING) -q --hypothesis-profile=exploring $(TESTS) $(ARGS); done
+	@for run in $$(seq $(N)); do echo "run $$run of $(N)"; $(PYTEST) $(WORKERS) -q --hypothesis-profile=exploring $(TESTS) $(ARGS); done
 
 test-deep: $(READY) ## The soak at sizes that take hours; how it ended, and at which commit, stands in docs/deep.md
 	@$(BIN)/python -m tests.soak.deep $(ARGS)

@@ -158,6 +158,8 @@ class LocalCluster:
         self._asked = 0
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
+        self._reading = threading.Lock()
+        self._fold, self._folded, self._read = Fold(), list[Folded](), list[Entry]()
 
     def __enter__(self) -> Self:
         self.start_coordinator()
@@ -352,12 +354,17 @@ class LocalCluster:
         return {row.node: row for row in rows if row.is_member and row.standing is not Standing.STOPPING}
 
     def _told(self) -> tuple[Fold, list[Folded]]:
-        fold, found = Fold(), list[Folded]()
-        for entry in list(self.log.entries(Topic.DECISIONS)):
-            folded = fold.read(entry.stamp, entry.value)
-            if not isinstance(folded, Ignored):
-                found.extend(folded)
-        return fold, found
+        """What an independent reader has folded; one that begins anew if the log is not the one that it has read."""
+        with self._reading:
+            entries = list(self.log.entries(Topic.DECISIONS))
+            if self._read and self._read[-1:] != entries[len(self._read) - 1 : len(self._read)]:
+                self._fold, self._folded, self._read = Fold(), [], []
+            for entry in entries[len(self._read) :]:
+                folded = self._fold.read(entry.stamp, entry.value)
+                if not isinstance(folded, Ignored):
+                    self._folded.extend(folded)
+            self._read = entries
+            return self._fold, self._folded
 
     def _until(self, holds: Any) -> None:
         for _ in range(int(_PATIENCE_S / _TURN_S)):

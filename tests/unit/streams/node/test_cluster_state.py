@@ -38,8 +38,7 @@ def served(*names: str) -> Iterator[tuple[LocalCluster, list[Node]]]:
             Shard(node)
             stack.enter_context(node)
         nodes[0].create_group(GroupDefinition("orders", 8, 0))
-        for _ in range(5):
-            cluster.advance(0.2)
+        cluster.advance(1)
         yield cluster, nodes
 
 

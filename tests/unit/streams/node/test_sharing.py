@@ -74,8 +74,7 @@ class Cluster:
 
     def rest(self) -> None:
         """Until nothing moves any more."""
-        for _ in range(20):
-            self.local.advance(0.2)
+        self.local.advance(4)
 
     def primaries(self) -> dict[int, str | None]:
         node = next(iter(self.shards.values())).node

@@ -146,8 +146,7 @@ def test_rows_that_outlive_their_process_are_waited_for(shops: Shops) -> None:
     shops.by_name.clear()
     shops.open("n3")
     shops.until(lambda: len(shops.any.node.lost("rows")) == GROUP.partitions)
-    for _ in range(20):
-        shops.local.advance(0.2)
+    shops.local.advance(4)
     assert len(shops.any.node.lost("rows")) == GROUP.partitions
 
 
