@@ -155,11 +155,12 @@ def assert_sound(site: ExchangeSite, members: set[str]) -> None:
 
 
 class Change:
-    """What the members do while a coordinator dies; `before` and `after`: who is a member."""
+    """What the members do while a coordinator dies; `before` and `after`: who is a member; `patience`: however busy the
+    machine is, an exchange that waits for those that answer ends with their answers."""
 
     name = ""
     before, after = TWO, THREE
-    patience = Patience(warn_ms=20_000)
+    patience = Patience(gather_ms=30_000, warn_ms=40_000)
 
     def prepare(self, site: ExchangeSite) -> None:
         site.see_to(self.before)
@@ -205,7 +206,6 @@ class Merge(Change):
 
     name = "merge"
     before = THREE
-    patience = Patience(gather_ms=30_000, warn_ms=40_000)
 
     def begin(self, site: ExchangeSite) -> None:
         site.order("n2", "holds", do="hold")
@@ -238,6 +238,7 @@ class WithoutOne(Change):
 
     name = "without-one"
     before, after = THREE, TWO
+    patience = Patience(warn_ms=20_000)
 
     def begin(self, site: ExchangeSite) -> None:
         site.order("n2", "holds", do="hold")
