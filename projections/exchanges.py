@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from heapq import merge
 from itertools import islice, takewhile
 
+from topolog.events.awaited import UnheardRow
 from topolog.events.changes import unpacked
 from topolog.events.errors import NotFound
 from topolog.events.exchange import (
@@ -87,7 +88,7 @@ def key_of(exchange: Exchange) -> int:
 
 
 def exchange(reading: Reading, age_ms: int, version: str) -> ExchangeDetail:
-    """The exchange that is about the view of this version; `newest` is the open one, else the last.
+    """The exchange that is about the view of this version; `newest` is the one that waits for somebody, else the last.
 
     Raises NotFound if there is none, BadInput for what is no version.
     """
@@ -97,14 +98,15 @@ def exchange(reading: Reading, age_ms: int, version: str) -> ExchangeDetail:
 
 
 def newest(reading: Reading, age_ms: int) -> ExchangeDetail:
-    """The exchange that is open, else the last one; raises NotFound if there was none."""
+    """The exchange that is open, or was completed without somebody who is still needed, else the last one, hand-overs
+    included; raises NotFound if there was none."""
     found = next(exchanges(reading, age_ms, {}), None)
     if found is None:
         raise NotFound(
             "There has been no exchange yet.",
             hint="The first one begins with the first group: `topolog create group orders`.",
         )
-    row = open_row(reading)
+    row = _waiting_row(reading)
     return _detail(reading, found if row is None else _of_row(reading, age_ms, row))
 
 
@@ -112,6 +114,12 @@ def open_row(reading: Reading) -> ExchangeRow | None:
     """The one exchange that is open."""
     row = last_row(reading)
     return row if row is not None and row.completed_at is None else None
+
+
+def _waiting_row(reading: Reading) -> ExchangeRow | None:
+    """The exchange that is open, or that has missed somebody; hand-overs may follow that one."""
+    missed = reading.row(UnheardRow, "")
+    return last_row(reading) if missed is not None and missed.servers else open_row(reading)
 
 
 def last_row(reading: Reading) -> ExchangeRow | None:

@@ -84,7 +84,8 @@ class Missed:
         group = self._reading.row(GroupRow, here.group)
         assert group is not None, "a partition has a group"
         is_owned = any(copy.state == PartitionState.OWNING.value for copy in here.copies)
-        wanted = here.wanted if is_owned else self._wanted(group, here.partition)
+        listed = [node for node in here.wanted if node in self._servers]  # whoever has left is listed until it changes
+        wanted = listed if is_owned else self._wanted(group, here.partition)
         names = tuple(dict.fromkeys((*(copy.node for copy in here.copies), *wanted)))
         numbers = {node: number for number, node in enumerate(names)}
         asked = (

@@ -507,6 +507,44 @@ def test_a_paused_partition_says_whom_it_waits_for_and_what_goes_on(paused: Shar
     assert "goes on meanwhile" not in get(f"/partitions/orders/{served}/explain")["item"]["facts"]
 
 
+def test_what_waits_for_a_silent_owner_is_explained_while_its_primary_is_gone(chronicle: Chronicle, get: Get) -> None:
+    """DS10: whoever acted is out and still listed as wanted; the other owner is there and has not been heard."""
+    cluster = shared_out(chronicle, "n1", "n2", "n3", backups=1)
+    owned = [number for number in range(16) if cluster.states(number).keys() == {"n1", "n2"}]
+    number = next(each for each in owned if get(f"/partitions/orders/{each}")["item"]["primary"] == "n1")
+    cluster.leave("n1")
+    chronicle.renew("n2", "n3")
+    cluster.settle_exchange()
+    cluster.apply("n3")
+    passed(cluster, "gather")
+    cluster.settle_exchange()
+    assert number in [item["partition"] for item in get("/partitions", state="PAUSED")["items"]]
+    said = get(f"/partitions/orders/{number}/explain")["item"]
+    assert [each["node"] for each in said["waiting_for"]] == ["n2"]
+    assert "PAUSED" in {each["kind"] for each in get("/pending")["items"]}
+    assert get("/exchanges/newest/explain")["item"]["facts"]["paused of group orders"].endswith("for n2")
+
+
+def test_an_exchange_that_has_missed_somebody_is_the_newest_whatever_is_handed_over_behind_it(
+    chronicle: Chronicle, get: Get
+) -> None:
+    """DS17: it waits on, and who asks about exchanges asks about that one."""
+    cluster = shared_out(chronicle, "n1", "n2", "n3", backups=1)
+    cluster.join("n4")
+    cluster.exchange_but()
+    cluster.load("n4")
+    cluster.leave("n3")
+    cluster.settle_exchange()
+    cluster.apply("n1", "n4")
+    passed(cluster, "gather")
+    cluster.settle_exchange()
+    missed = next(each for each in get("/exchanges")["items"] if each["unheard"])
+    while cluster.hand_over("n1", "n2", "n4"):
+        pass
+    assert get("/exchanges")["items"][0]["triggers"][0]["type"] == "SWITCH"
+    assert get("/exchanges/newest")["item"]["version"] == missed["version"]
+
+
 def test_an_exchange_says_what_waits_for_whom_it_was_completed_without(paused: Sharing, get: Get) -> None:
     """DS16, ON1-ON3: whom, since when, which partitions; the same is pending, and is overdue once the log says so."""
     item = get("/exchanges/newest")["item"]
