@@ -78,6 +78,7 @@ class ExchangeChecks:
         self._unheard: set[Life] = set()
         self._goes_on = False
         self._late: set[Life] = set()
+        self._waits_over = 0
         self._led_on = 0
         self._led_since_ns: tuple[str, int] = ("", 0)
         self._shared_out_ns = 0
@@ -197,7 +198,10 @@ class ExchangeChecks:
         self._unheard = {_life(self._ledger.state, node) for node in completed.unheard}
         self._goes_on = bool(completed.unheard)
         if not self._goes_on:
-            self._late, self._led_on = set(), 0
+            self._late, self._led_on, self._waits_over = set(), 0, 0
+        missed_again = self._late & self._unheard - before
+        self._late -= missed_again
+        self._waits_over += len(missed_again)
         first = _Asked(standing.place.position, standing.at_ns)
         self._asked = {life: self._asked.get(life, first) for life in self._unheard}
         missed = w.unheard(self._ledger.state)
@@ -209,10 +213,10 @@ class ExchangeChecks:
     def _check_led_on(self) -> None:
         """An answer that came late leads to one more exchange, and no other does (DS17). Which of several its leader
         has read by then nobody knows from outside."""
-        since = self._answers.begun_at
+        since = self._answers.missed_at
         self._late |= {life for life in self._unheard if self._answers.has_told(life, since)}
         self._led_on += 1
-        if self._led_on > len(self._late):
+        if self._led_on > self._waits_over + len(self._late):
             raise Broken(Rule.ENDS, f"{self._led_on} exchanges followed the late answers of {sorted(self._late)}")
 
     def _check_late(self, due_ns: int) -> None:

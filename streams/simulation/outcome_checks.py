@@ -3,6 +3,7 @@ outside: by the rows before and behind it, and by who can have been heard."""
 
 from collections.abc import Collection, Iterator, Sequence
 
+from topolog.events import awaited as w
 from topolog.events import exchange as x
 from topolog.events import membership as m
 from topolog.events import ownership as o
@@ -174,6 +175,10 @@ class OutcomeChecks:
         return row is not None and row.is_member and copy.since > row.joined_at
 
     def _says_whole(self, group: str, partition: int, number: NodeNumber) -> bool:
+        """Whether it may be believed, for its disk is that of its last life, and says so."""
+        node = self._ledger.state.get(m.NodeRow, _name(self._ledger.state, number))
+        if node is None or not node.folder or (node.kinship is not None and node.kinship.has_lost_it):
+            return False
         row, life = group_row(self._ledger.state, group), self._life(number)
         assert row is not None, "a row belongs to a group"
         return (
@@ -196,10 +201,11 @@ class OutcomeChecks:
 
 
 def _resets(state: State) -> set[str]:
-    """The groups whose losses the newest exchange gives up."""
-    newest = x.newest_exchange(state)
+    """The groups whose losses the newest exchange gives up, or one before it that has missed somebody."""
+    newest, missed = x.newest_exchange(state), w.unheard(state)
     found = newest.triggers if newest else ()
-    return {each.subject for each in found if each.type is x.TriggerType.LOSS_RESET}
+    carried_on = {group for group, _ in missed.resets} if missed else set[str]()
+    return carried_on | {each.subject for each in found if each.type is x.TriggerType.LOSS_RESET}
 
 
 def _choose(group: GroupRow, candidates: Sequence[Candidate]) -> Indexes:
