@@ -16,7 +16,7 @@ from topolog.events.baseline import BaselineRow
 from topolog.events.cluster_state import ClusterState
 from topolog.events.drains import DrainRow
 from topolog.events.groups import GroupRow, LossPolicy
-from topolog.events.ids import Position
+from topolog.events.ids import NodeId, Position
 from topolog.events.last_owners import count_owned_only_by
 from topolog.events.membership import NodeRow, Standing
 from topolog.events.ownership import Copy, NodeNumber, Ownership
@@ -97,7 +97,7 @@ class Missed:
         if outcome.outcome(*asked).acting is not None:
             return Wait()
         found = outcome.waits(*asked)
-        nodes = [names[number] for number in found.servers]
+        nodes = [NodeId(names[number]) for number in found.servers]
         owners = frozenset(names[number] for number in found.maps)
         return Wait(tuple(self.silent[node] for node in nodes if node in self.silent), owners)
 
