@@ -5,6 +5,8 @@ lists it from behind its node's joining, or its node has said that it is whole. 
 outcome changes partitions is judged in `outcome_checks.py`.
 """
 
+from collections.abc import Set
+
 import msgspec
 
 from topolog.events import awaited as w
@@ -115,6 +117,7 @@ class ExchangeChecks:
                 raise Broken(Rule.EXCHANGES, f"a {type(standing.event).__name__} while one is open")
             case TermStarted():
                 self._led_since_ns = standing.author, standing.at_ns
+                self._answer_anew(self._late)
 
     def judge_set(self, whole: list[Standing]) -> None:
         """A whole set: how it has changed the partitions."""
@@ -199,9 +202,7 @@ class ExchangeChecks:
         self._goes_on = bool(completed.unheard)
         if not self._goes_on:
             self._late, self._led_on, self._waits_over = set(), 0, 0
-        missed_again = self._late & self._unheard - before
-        self._late -= missed_again
-        self._waits_over += len(missed_again)
+        self._answer_anew(self._late & self._unheard - before)
         first = _Asked(standing.place.position, standing.at_ns)
         self._asked = {life: self._asked.get(life, first) for life in self._unheard}
         missed = w.unheard(self._ledger.state)
@@ -218,6 +219,11 @@ class ExchangeChecks:
         self._led_on += 1
         if self._led_on > self._waits_over + len(self._late):
             raise Broken(Rule.ENDS, f"{self._led_on} exchanges followed the late answers of {sorted(self._late)}")
+
+    def _answer_anew(self, lives: Set[Life]) -> None:
+        """These may lead to one more exchange each: they are missed again, or who leads now has not read their maps."""
+        self._waits_over += len(lives)
+        self._late = self._late - lives
 
     def _check_late(self, due_ns: int) -> None:
         """Whoever has answered late is missed no more: another exchange has begun, in which that counts."""

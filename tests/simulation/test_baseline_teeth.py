@@ -159,6 +159,7 @@ def what_was_read_only_activates_itself(patch: pytest.MonkeyPatch) -> None:
 def the_cold_is_not_waited_out(patch: pytest.MonkeyPatch) -> None:
     """Behind a power cut exchanges end with whoever is back."""
     patch.setattr(cluster_state, "_cooled", lambda *_: [])
+    patch.setattr(cluster_state, "cooled_by", lambda *_: [])
 
 
 # The baseline.

@@ -25,7 +25,7 @@ import msgspec
 import pytest
 from tests.simulation.test_teeth import Defect, only, run_row
 
-from topolog.events import awaited, changes, ownership
+from topolog.events import changes, ownership
 from topolog.events import exchange as x
 from topolog.events.ids import NodeId, Place, Position
 from topolog.events.metadata import Evidence
@@ -245,16 +245,6 @@ def a_late_answer_does_not_count_in_the_next(patch: pytest.MonkeyPatch) -> None:
     patch.setattr("topolog.streams.coordinator.core.known_of", known)
 
 
-def answers_count_from_the_newest_that_missed_somebody(patch: pytest.MonkeyPatch) -> None:
-    """An exchange that ends without somebody forgets from where answers count (DS17)."""
-    note = awaited.note_unheard
-
-    def noted(state: State, nodes: Any, done: x.ExchangeRow, resets: Any, place: Place) -> None:
-        note(state, nodes, msgspec.structs.replace(done, counts_from=place.position), resets, place)
-
-    patch.setattr(awaited, "note_unheard", noted)
-
-
 def a_cancelled_hand_over_leaves_nobody_acting(patch: pytest.MonkeyPatch) -> None:
     """Where the receiver leaves, the former primary does not act again (DS18)."""
 
@@ -336,7 +326,6 @@ DEFECTS: Sequence[tuple[Defect, Faults, int, Rule]] = (
     (an_exchange_waits_for_all_that_it_needs, MUTED, 13, Rule.SERVED),
     (a_late_answer_starts_nothing, MUTED, 17, Rule.LATE),
     (a_late_answer_does_not_count_in_the_next, HANGING, 16, Rule.ENDS),
-    (answers_count_from_the_newest_that_missed_somebody, HANGING, 4, Rule.LATE),
     (a_cancelled_hand_over_leaves_nobody_acting, MOVING, 5, Rule.NOBODY_ACTS),
     (the_wanted_but_unlisted_are_forgotten, HANGING, 6, Rule.ALL_WANTED),
     (a_heartbeat_is_as_good_as_a_map, MUTED, 72, Rule.LOST),
