@@ -269,7 +269,7 @@ class LocalCluster:
     def hung(self, *names: str) -> Iterator[None]:
         """Inside, these nodes are as if one of their hooks did not return: they apply nothing, and their heartbeats go
         on. Nobody waits for what they do, so a hook of theirs may really block inside."""
-        links = [self._link(name) for name in names]
+        links = [link for link in map(self._link, names) if not link.is_hung]  # who hangs already goes on hanging
         for link in links:
             link.is_hung = True
         self._until(lambda: not any(link.is_reading for link in links))

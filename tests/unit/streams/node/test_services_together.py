@@ -123,6 +123,18 @@ def test_who_goes_on_after_a_while_has_applied_what_it_missed(services: Services
         assert all(each.copy_of("reports") for each in reports.partitions("orders"))
 
 
+def test_who_hangs_goes_on_hanging_behind_an_inner_hang(services: Services) -> None:
+    """What one part of a test does inside ends nothing that another part has begun."""
+    with services.reports as reports:
+        with services.cluster.hung("reports"):
+            with services.cluster.hung("reports"):
+                pass
+            services.join("a").create_group(ORDERS)
+            services.cluster.settle()
+            assert "orders" not in reports.groups()
+        assert "orders" in reports.groups()
+
+
 def test_a_new_life_hears_nothing_of_what_the_former_was_asked(services: Services) -> None:
     """It reads of exchanges that were completed without a former life before it joins: they ask nothing of it."""
     a = services.join("a")
