@@ -89,13 +89,14 @@ class Resumption:
         return None if at > last.next_offset else Offset(min(at, last.next_offset - 1))
 
     def _is_news(self, entry: Entry) -> bool:
+        """Whether it is to be heard; the record in the place of the last one tells whether the topic is the same."""
         partition = (entry.topic, entry.partition)
         last = self._last.get(partition)
         if last is None:
             return True
         start, at, before = self.starts[partition], self._places[partition], last.next_offset - 1
-        is_behind = start is None or entry.offset >= start
-        if is_behind and entry.offset < before:
+        is_where_asked = start is None or entry.offset >= start  # else the topic ended before that
+        if is_where_asked and entry.offset < before:
             return True
         del self._last[partition]
         if entry.offset != before:

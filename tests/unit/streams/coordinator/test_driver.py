@@ -240,13 +240,13 @@ def test_a_leader_presumes_nobody_fenced_while_it_hears_nobody() -> None:
     world.run(1_000)
     driver, reader = world.leader().driver, world.leader().reader
     hears = reader.hears
-    reader.hears = lambda topic: topic is not Topic.HEARTBEATS and hears(topic)  # type: ignore[method-assign]
+    reader.hears = lambda topic: topic is not Topic.HEARTBEATS and hears(topic)  # type: ignore[method-assign]  # goes deaf
     while not driver.is_deaf:
         world.run(STEP_MS)
     deaf_from, before = driver.core.confirmed.position, driver.core.agenda.waited_through
     world.run(2 * PROCEED_MS)
     assert driver.core.agenda.waited_through == before < deaf_from
-    reader.hears = hears  # type: ignore[method-assign]
+    reader.hears = hears  # type: ignore[method-assign]  # as it was
     world.run(TERMS.fence_ms)
     assert driver.core.agenda.waited_through > deaf_from
 
