@@ -16,19 +16,21 @@ from numpy.typing import NDArray
 from topolog.events.ids import NOWHERE, Place
 from topolog.events.membership import NodeRow
 from topolog.events.ownership import (
-    NOBODY,
-    PARTITIONS_PER_ROW,
     STATES,
-    WANTED,
     Change,
-    Columns,
     Copy,
     NodeNumber,
-    compact,
     names,
-    pieces,
     row_key,
     row_of,
+)
+from topolog.events.ownership_columns import (
+    NOBODY,
+    PARTITIONS_PER_ROW,
+    WANTED,
+    Columns,
+    compact,
+    pieces,
 )
 from topolog.events.state import State
 from topolog.events.topics import RECORD_BYTES_MAX

@@ -33,7 +33,8 @@ from topolog.events.groups import GroupAltered, GroupCreated, GroupDropped, Grou
 from topolog.events.ids import Incarnation, NodeId, Offset, Place, Position, TopologyVersion
 from topolog.events.membership import NodeJoined, NodeLeft, NodeRow
 from topolog.events.metadata import Evidence
-from topolog.events.ownership import OwnershipRow, row_key
+from topolog.events.ownership import row_key
+from topolog.events.ownership_columns import OwnershipRow
 from topolog.events.requests import NodeKind, grant
 from topolog.events.state import Row, State
 from topolog.events.terms import cluster, enter_view

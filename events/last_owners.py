@@ -6,7 +6,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topolog.events.ids import Position
-from topolog.events.ownership import NOBODY, ROWS_AT_ONCE, WANTED, Columns, NodeNumber, OwnershipRow
+from topolog.events.ownership import NodeNumber
+from topolog.events.ownership_columns import (
+    NOBODY,
+    ROWS_AT_ONCE,
+    WANTED,
+    Columns,
+    OwnershipRow,
+)
 from topolog.events.partitions import PartitionState
 
 JoinedAt = Mapping[NodeNumber, Position]

@@ -16,7 +16,8 @@ from topolog.events.groups import GroupRow
 from topolog.events.membership import LeaseRow, NodeRow, WaitingJoinRow
 from topolog.events.metadata import FloorRow, ProposalRow, RemovalRow, TypeRow
 from topolog.events.objects import ChangeRow, ClosedRow, ObjectRow
-from topolog.events.ownership import OwnershipRow, RosterRow
+from topolog.events.ownership import RosterRow
+from topolog.events.ownership_columns import OwnershipRow
 from topolog.events.replicas import ReplicaRow
 from topolog.events.requests import LastGrantedRow, OutcomeRow, RequesterRow
 from topolog.events.schedules import ScheduleRow

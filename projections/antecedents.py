@@ -32,7 +32,8 @@ from topolog.events.ids import Position
 from topolog.events.lease_terms import LeaseTermsConfirmed
 from topolog.events.metadata import MetadataRemoveAccepted, MetadataUpdateAccepted, ProposalRow, RemovalRow
 from topolog.events.object_types import type_id
-from topolog.events.ownership import OwnershipRow, row_key
+from topolog.events.ownership import row_key
+from topolog.events.ownership_columns import OwnershipRow
 from topolog.events.partitions import PartitionState
 from topolog.events.repair_tasks import TaskId
 from topolog.events.requests import RequestRefused

@@ -7,7 +7,7 @@ from topolog.events.baseline import online, placed_by
 from topolog.events.groups import GroupRow
 from topolog.events.ids import NodeId
 from topolog.events.membership import NodeRow
-from topolog.events.ownership import OwnershipRow
+from topolog.events.ownership_columns import OwnershipRow
 from topolog.events.requests import (
     AnyRequest,
     BaselineChangeRequested,

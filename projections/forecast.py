@@ -17,7 +17,14 @@ from topolog.events.errors import NotFound
 from topolog.events.groups import GroupRow, LossPolicy
 from topolog.events.ids import Place, Position
 from topolog.events.membership import FENCING, NodeRow
-from topolog.events.ownership import Change, NodeNumber, Ownership, OwnershipRow, ownerships, without
+from topolog.events.ownership import (
+    Change,
+    NodeNumber,
+    Ownership,
+    ownerships,
+    without,
+)
+from topolog.events.ownership_columns import OwnershipRow
 from topolog.events.partitions import PartitionState
 from topolog.events.requests import NodeKind
 from topolog.projections import packed, queries

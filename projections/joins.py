@@ -9,7 +9,8 @@ from topolog.events.errors import Refused
 from topolog.events.groups import GroupRow
 from topolog.events.ids import NodeId, Position
 from topolog.events.membership import LeaseRow, NodeRow
-from topolog.events.ownership import OwnershipRow, RosterRow
+from topolog.events.ownership import RosterRow
+from topolog.events.ownership_columns import OwnershipRow
 from topolog.events.requests import LastGrantedRow, OutcomeRow, Status
 from topolog.events.state import State
 from topolog.events.terms import ClusterRow

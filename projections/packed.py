@@ -11,7 +11,13 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from topolog.events.ownership import NOBODY, STATES, WANTED, Columns, NodeNumber, OwnershipRow
+from topolog.events.ownership import STATES, NodeNumber
+from topolog.events.ownership_columns import (
+    NOBODY,
+    WANTED,
+    Columns,
+    OwnershipRow,
+)
 from topolog.events.partitions import PartitionState
 
 _OWNING = PartitionState.OWNING.code

@@ -13,7 +13,8 @@ from topolog.events.exchange import AffinitySwitched, ExchangeRow, HandOverPrepa
 from topolog.events.fold import Event
 from topolog.events.ids import Position
 from topolog.events.membership import NodeLeft
-from topolog.events.ownership import Ownership, OwnershipRow, ownership, row_key
+from topolog.events.ownership import Ownership, ownership, row_key
+from topolog.events.ownership_columns import OwnershipRow
 from topolog.projections import exchanges, queries
 from topolog.projections.history import change_of
 from topolog.projections.layout import Decided

@@ -12,12 +12,12 @@ from topolog.events.ownership import (
     Copy,
     NodeNumber,
     Ownership,
-    OwnershipRow,
     RosterRow,
     ownership,
     ownerships,
     row_key,
 )
+from topolog.events.ownership_columns import OwnershipRow
 from topolog.events.state import Key
 from topolog.projections import groups, packed
 from topolog.projections.packed import CONDITIONS, Condition, Sought, Tally

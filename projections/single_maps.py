@@ -14,7 +14,7 @@ from topolog.events.exchange import ExchangeStarted
 from topolog.events.groups import GroupRow
 from topolog.events.ids import NOWHERE, Position
 from topolog.events.membership import NodeRow
-from topolog.events.ownership import OwnershipRow
+from topolog.events.ownership_columns import OwnershipRow
 from topolog.events.partitions import PartitionState, decode_codes
 from topolog.events.single_maps import NodeMap, SinglePartitionMap
 from topolog.projections import packed, queries

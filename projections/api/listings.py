@@ -10,7 +10,7 @@ import msgspec
 from topolog.events.exchange import ExchangeRow, HandOverRow
 from topolog.events.membership import NodeRow
 from topolog.events.object_definition import ObjectKind
-from topolog.events.ownership import OwnershipRow
+from topolog.events.ownership_columns import OwnershipRow
 from topolog.projections import (
     baseline_resources,
     baselines,

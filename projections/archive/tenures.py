@@ -21,7 +21,13 @@ from topolog.events.errors import TopologError
 from topolog.events.exchange import HandOverRow, Move
 from topolog.events.fold import Fold, Ignored
 from topolog.events.ids import Position
-from topolog.events.ownership import NOBODY, PARTITIONS_PER_ROW, Columns, OwnershipRow, RosterRow, row_key
+from topolog.events.ownership import RosterRow, row_key
+from topolog.events.ownership_columns import (
+    NOBODY,
+    PARTITIONS_PER_ROW,
+    Columns,
+    OwnershipRow,
+)
 from topolog.events.rows import ROWS, row_format
 from topolog.events.state import Key, State
 from topolog.events.topics import Topic

@@ -11,7 +11,8 @@ import msgspec
 
 from topolog.events.groups import GroupRow
 from topolog.events.ids import Position
-from topolog.events.ownership import NodeNumber, OwnershipRow
+from topolog.events.ownership import NodeNumber
+from topolog.events.ownership_columns import OwnershipRow
 from topolog.projections import packed
 from topolog.projections.packed import CONDITIONS, KINDS, Condition, Kind
 from topolog.projections.partitions import Names, condition_totals, in_words, rows_of

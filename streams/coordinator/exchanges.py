@@ -18,7 +18,7 @@ from topolog.events.groups import GroupRow
 from topolog.events.ids import NOWHERE, Incarnation, NodeId, Offset, Position
 from topolog.events.log import Entry
 from topolog.events.membership import NodeRow
-from topolog.events.ownership import Columns, OwnershipRow
+from topolog.events.ownership_columns import Columns, OwnershipRow
 from topolog.events.partitions import PartitionState, decode_codes, states_of
 from topolog.events.single_maps import NodeMap, SinglePartitionMap, unpack_counters
 from topolog.events.state import Key, State

@@ -21,6 +21,7 @@ from topolog.events.group_definition import PARTITIONS_MAX
 from topolog.events.groups import GroupRow
 from topolog.events.ids import Incarnation, NodeId, Position, Term
 from topolog.events.membership import Applied, NodeRow
+from topolog.events.ownership_columns import OwnershipRow
 from topolog.events.partitions import PartitionState, codes_of, encode_codes
 from topolog.events.single_maps import (
     NUMBER_MAX,
@@ -122,7 +123,7 @@ class NodeCopies:
         number, node = ownership.number_of(state, self._node), state.get(NodeRow, self._node)
         if number is None or node is None or node.incarnation != self._incarnation:
             return
-        for _, row in state.rows(ownership.OwnershipRow):
+        for _, row in state.rows(OwnershipRow):
             for each in ownership.ownerships(row, ownership.held_by(row, number)):
                 copy = each.copy_of(number)
                 assert copy is not None, "the row lists it"
@@ -243,7 +244,7 @@ class NodeCopies:
         return places - self._drained.get(row.prepared_at, set())
 
     def _own(self, state: State, group: str, partition: int) -> Held | None:
-        row = state.get(ownership.OwnershipRow, ownership.row_key(group, partition))
+        row = state.get(OwnershipRow, ownership.row_key(group, partition))
         number = ownership.number_of(state, self._node)
         if row is None or number is None or partition >= row.first + row.count:
             return None

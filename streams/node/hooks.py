@@ -13,7 +13,8 @@ from topolog.events.groups import GroupRow, group_row
 from topolog.events.ids import NOWHERE, Position
 from topolog.events.membership import LeaveReason, NodeDied, NodeJoined, NodeLeft
 from topolog.events.metadata import MetadataRemoveAccepted, MetadataUpdateAccepted, TypeRow, type_row
-from topolog.events.ownership import NodeNumber, OwnershipRow
+from topolog.events.ownership import NodeNumber
+from topolog.events.ownership_columns import OwnershipRow
 from topolog.events.partitions import PartitionState
 from topolog.events.state import Key, State
 from topolog.streams.node import views

@@ -8,7 +8,8 @@ from topolog.events import ownership
 from topolog.events.exchange import HandOverRow
 from topolog.events.groups import GroupRow
 from topolog.events.ids import NodeId, Position
-from topolog.events.ownership import Ownership, OwnershipRow
+from topolog.events.ownership import Ownership
+from topolog.events.ownership_columns import OwnershipRow
 from topolog.events.partitions import PartitionState
 from topolog.events.state import State
 from topolog.streams.node.copies import PartitionId

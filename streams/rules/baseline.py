@@ -27,7 +27,7 @@ from topolog.events.codec import Decision
 from topolog.events.errors import Refused
 from topolog.events.ids import NodeId
 from topolog.events.membership import NodeRow
-from topolog.events.ownership import OwnershipRow
+from topolog.events.ownership_columns import OwnershipRow
 from topolog.events.requests import (
     AutoAdjustRequested,
     BaselineChangeRequested,

@@ -16,7 +16,13 @@ from topolog.events.codec import Decision
 from topolog.events.exchange import HandOverRow, PartitionStatesChanged, open_exchange, queued
 from topolog.events.groups import GroupRow
 from topolog.events.ids import NodeId, Position
-from topolog.events.ownership import Change, Copy, Ownership, OwnershipRow, row_of
+from topolog.events.ownership import (
+    Change,
+    Copy,
+    Ownership,
+    row_of,
+)
+from topolog.events.ownership_columns import OwnershipRow
 from topolog.events.partitions import PartitionState
 from topolog.events.state import State
 

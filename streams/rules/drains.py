@@ -8,7 +8,7 @@ from topolog.events.drains import DrainCancelled, DrainFinished, DrainRow, Drain
 from topolog.events.errors import Refused
 from topolog.events.exchange import open_exchange, queued
 from topolog.events.ids import NodeId
-from topolog.events.ownership import OwnershipRow
+from topolog.events.ownership_columns import OwnershipRow
 from topolog.events.requests import DrainRequested, RequestUnchanged, subject_of
 from topolog.events.state import State
 from topolog.events.terms import changed_view

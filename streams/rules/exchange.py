@@ -52,6 +52,7 @@ from topolog.events.groups import GroupRow, LossPolicy, group_row
 from topolog.events.ids import NodeId, Position
 from topolog.events.membership import LeaseStopped, LeaveReason, NodeRow, Standing
 from topolog.events.ownership import NodeNumber
+from topolog.events.ownership_columns import Columns, OwnershipRow
 from topolog.events.requests import ExchangeRequested, LossResetRequested, RequestUnchanged, subject_of
 from topolog.events.state import State
 from topolog.events.terms import changed_view
@@ -99,7 +100,7 @@ def decide(state: State, request: LossResetRequested | ExchangeRequested, ref: R
             return [ExchangeQueued(ref, TriggerType.REQUESTED, "", changed_view(state))]
 
 
-def settle(state: State, told: Told, choose: Choose, together: Together = ownership.Columns.over) -> list[Decision]:
+def settle(state: State, told: Told, choose: Choose, together: Together = Columns.over) -> list[Decision]:
     """What follows about exchanges; call again until nothing does."""
     row, waiting = open_exchange(state), queued(state)
     if row is not None and _takes_in(row) and (more := _alike(waiting)):
@@ -369,5 +370,5 @@ def _groups(state: State) -> Iterator[GroupRow]:
     return (row for _, row in state.rows(GroupRow))
 
 
-def _rows(state: State, group: GroupRow) -> Iterator[ownership.OwnershipRow]:
+def _rows(state: State, group: GroupRow) -> Iterator[OwnershipRow]:
     return ownership.rows_of(state, group.name, group.partitions)

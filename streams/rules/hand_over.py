@@ -16,7 +16,7 @@ from topolog.events.exchange import AffinitySwitched, HandOverPrepared, HandOver
 from topolog.events.ids import NOWHERE, Incarnation, NodeId, Position
 from topolog.events.membership import FENCING, NodeRow, Standing
 from topolog.events.metadata import Evidence
-from topolog.events.ownership import OwnershipRow
+from topolog.events.ownership_columns import OwnershipRow
 from topolog.events.state import State
 from topolog.events.terms import changed_view
 

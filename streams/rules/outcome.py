@@ -31,7 +31,12 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from topolog.events.ids import Position
-from topolog.events.ownership import Change, Copy, NodeNumber, Ownership
+from topolog.events.ownership import (
+    Change,
+    Copy,
+    NodeNumber,
+    Ownership,
+)
 from topolog.events.partitions import PartitionState
 
 _OWNING, _MOVING, _LOST = PartitionState.OWNING, PartitionState.MOVING, PartitionState.LOST

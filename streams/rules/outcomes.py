@@ -20,18 +20,20 @@ from numpy.typing import NDArray
 from topolog.events.changes import Changes
 from topolog.events.ids import Position
 from topolog.events.ownership import (
-    NOBODY,
     STATES,
-    WANTED,
     Change,
-    Columns,
     Copy,
     NodeNumber,
     Ownership,
-    OwnershipRow,
     Wanted,
-    compact,
     in_question,
+)
+from topolog.events.ownership_columns import (
+    NOBODY,
+    WANTED,
+    Columns,
+    OwnershipRow,
+    compact,
     pieces,
 )
 from topolog.events.partitions import PartitionState

@@ -18,7 +18,8 @@ from topolog.events.groups import GroupRow, group_row
 from topolog.events.ids import NodeId
 from topolog.events.last_owners import owns
 from topolog.events.membership import NodeRow, Standing, members
-from topolog.events.ownership import NOBODY, Columns, NodeNumber, OwnershipRow, Wanted
+from topolog.events.ownership import NodeNumber, Wanted
+from topolog.events.ownership_columns import NOBODY, Columns, OwnershipRow, compact
 from topolog.events.requests import NodeKind
 from topolog.events.state import State
 from topolog.streams.rules.affinity import Candidate, Indexes
@@ -106,7 +107,7 @@ def _wanted(
     here = [each for each in chosen_from if each.node in numbers]
     if len(here) == len(chosen_from):
         return chosen
-    (found,) = ownership.compact(chosen)
+    (found,) = compact(chosen)
     unplaced = _that_cannot_begin(rows, found, also_lost=ask.begins_empty or ask.reset_at is not None)
     return _filled(found, unplaced, _chosen(group, here, numbers, choose)) if len(unplaced) else found
 

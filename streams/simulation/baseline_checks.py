@@ -12,7 +12,8 @@ from topolog.events.cluster_state import ClusterState
 from topolog.events.drains import DrainFinished, is_drained
 from topolog.events.groups import GroupRow, group_row
 from topolog.events.ids import NOWHERE, Incarnation, NodeId, Position
-from topolog.events.ownership import Ownership, OwnershipRow
+from topolog.events.ownership import Ownership
+from topolog.events.ownership_columns import OwnershipRow
 from topolog.events.state import State
 from topolog.events.views import REFUSED_KINSHIPS, Kinship, Past
 from topolog.streams.node.core import Phase

@@ -19,7 +19,7 @@ from topolog.events.codec import CODEC
 from topolog.events.ids import Incarnation, NodeId, Position, TopologyVersion
 from topolog.events.last_owners import paused_in
 from topolog.events.log import Entry
-from topolog.events.ownership import OwnershipRow
+from topolog.events.ownership_columns import OwnershipRow
 from topolog.events.single_maps import SinglePartitionMap
 from topolog.events.state import State
 from topolog.events.terms import TermStarted

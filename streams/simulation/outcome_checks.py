@@ -9,7 +9,8 @@ from topolog.events import membership as m
 from topolog.events import ownership as o
 from topolog.events.groups import GroupRow, LossPolicy, group_row
 from topolog.events.ids import NodeId, Position
-from topolog.events.ownership import NOBODY, Copy, NodeNumber, Ownership, OwnershipRow
+from topolog.events.ownership import Copy, NodeNumber, Ownership
+from topolog.events.ownership_columns import NOBODY, OwnershipRow
 from topolog.events.partitions import PartitionState
 from topolog.events.state import State
 from topolog.streams.rules.affinity import Candidate, Indexes, Placement, ideal

@@ -9,7 +9,8 @@ from topolog.events import membership as m
 from topolog.events import ownership as o
 from topolog.events.drains import is_drained
 from topolog.events.ids import Position
-from topolog.events.ownership import Ownership, OwnershipRow
+from topolog.events.ownership import Ownership
+from topolog.events.ownership_columns import OwnershipRow
 from topolog.events.partitions import PartitionState, When, is_legal
 from topolog.events.state import State
 from topolog.streams.node.copies import PartitionId

@@ -36,7 +36,8 @@ from topolog.events.kafka import KafkaReader
 from topolog.events.kafka_admin import KafkaAdmin
 from topolog.events.log import Entry
 from topolog.events.membership import LeasesRenewed, NodeJoined, NodeLeft
-from topolog.events.ownership import OwnershipRow, is_settled
+from topolog.events.ownership import is_settled
+from topolog.events.ownership_columns import OwnershipRow
 from topolog.events.requests import NodeKind
 from topolog.events.topics import PLANS, Topic
 from topolog.streams.local.broker import LocalBroker

@@ -29,7 +29,13 @@ from topolog.events import changes, ownership
 from topolog.events import exchange as x
 from topolog.events.ids import NodeId, Place, Position
 from topolog.events.metadata import Evidence
-from topolog.events.ownership import Change, Copy, NodeNumber, Ownership, OwnershipRow
+from topolog.events.ownership import (
+    Change,
+    Copy,
+    NodeNumber,
+    Ownership,
+)
+from topolog.events.ownership_columns import NOBODY, Columns, OwnershipRow
 from topolog.events.partitions import PartitionState
 from topolog.events.single_maps import NodeMap, SinglePartitionMap
 from topolog.events.state import State
@@ -90,9 +96,9 @@ def who_leaves_stays_in_the_owner_row(patch: pytest.MonkeyPatch) -> None:
     """A copy that leaves while another acts is still an owner (DS1): it stores nothing, so nothing is acknowledged."""
 
     def kept(row: OwnershipRow, node: NodeNumber, place: Place) -> OwnershipRow:
-        columns = ownership.Columns(row, writable=True)
+        columns = Columns(row, writable=True)
         acted = columns.acting == node
-        columns.acting[acted], columns.tokens[acted] = ownership.NOBODY, place.position
+        columns.acting[acted], columns.tokens[acted] = NOBODY, place.position
         return columns.row(row)
 
     patch.setattr(ownership, "without", lambda rows, node, place: [kept(row, node, place) for row in rows])

@@ -12,6 +12,7 @@ from topolog.events.group_definition import GroupDefinition
 from topolog.events.ids import NodeId
 from topolog.events.log import InMemoryLog, InMemoryWriter
 from topolog.events.membership import NodeRow
+from topolog.events.ownership_columns import OwnershipRow
 from topolog.events.partitions import PartitionState
 from topolog.events.requests import ExchangeRequested, Joiner, NodeKind
 from topolog.events.topics import PARTITIONS, Topic
@@ -206,7 +207,7 @@ def owned_by(world: scenarios.World, name: str) -> list[int]:
     """The partitions that the node owns as the log has it."""
     number = o.number_of(world.state, NodeId(name))
     assert number is not None
-    rows = [row for _, row in world.state.rows(o.OwnershipRow)]
+    rows = [row for _, row in world.state.rows(OwnershipRow)]
     every = [each for row in rows for each in o.ownerships(row, range(row.first, row.first + row.count))]
     return [each.partition for each in every if number in each.owners and not each.is_lost]
 

@@ -19,6 +19,7 @@ from topolog.events.exchange import HandOverRow
 from topolog.events.fold import Fold, Folded, Ignored
 from topolog.events.membership import NodeJoined, NodeLeft
 from topolog.events.metadata import MetadataUpdateAccepted, MetadataUpdateProposed
+from topolog.events.ownership_columns import OwnershipRow
 from topolog.events.repair import SessionEnded, SessionOpened
 from topolog.events.repair_definition import SessionKind
 from topolog.events.requests import OutcomeRow
@@ -193,7 +194,7 @@ def without_by_day(history: History) -> dict[tuple[str, int, date], dict[str, in
             for partition in move.partitions
         }
         state_of = {}
-        for _, row in fold.state.rows(ownership.OwnershipRow):
+        for _, row in fold.state.rows(OwnershipRow):
             for each in ownership.ownerships(row, range(row.first, row.first + row.count)):
                 key = (row.group, each.partition)
                 if each.is_lost:

@@ -17,6 +17,7 @@ from topolog.events.group_definition import GroupDefinition
 from topolog.events.groups import GroupCreated
 from topolog.events.ids import Offset, TopologyVersion
 from topolog.events.ownership import Change, Copy
+from topolog.events.ownership_columns import OwnershipRow
 from topolog.events.partitions import PartitionState
 from topolog.events.terms import cluster as cluster_row
 from topolog.projections import packed
@@ -192,7 +193,7 @@ def test_what_was_drawn_is_not_drawn_again(
     gallery, drawn = Gallery(), 0
     condition_spans = packed.condition_spans
 
-    def counted(rows: list[o.OwnershipRow], span: int) -> list[list[int]]:
+    def counted(rows: list[OwnershipRow], span: int) -> list[list[int]]:
         nonlocal drawn
         drawn += 1
         return condition_spans(rows, span)

@@ -17,7 +17,8 @@ from topolog.events.ids import Position, TopologyVersion
 from topolog.events.membership import NodeJoined, NodeRow, Standing, WaitingJoinRow
 from topolog.events.metadata import ProposalRow, RemovalRow
 from topolog.events.objects import ChangeRow
-from topolog.events.ownership import OwnershipRow, lost_in
+from topolog.events.ownership import lost_in
+from topolog.events.ownership_columns import OwnershipRow
 from topolog.events.requests import Joiner, NodeKind, OutcomeRow
 from topolog.events.sessions import SessionRow
 from topolog.events.state import State

@@ -9,6 +9,7 @@ from topolog.events.awaited import Awaited
 from topolog.events.changes import unpacked
 from topolog.events.fold import Event
 from topolog.events.ownership import Copy, Ownership
+from topolog.events.ownership_columns import OwnershipRow
 from topolog.events.state import State
 
 
@@ -46,7 +47,7 @@ def content_of_exchange(event: Event, names: tuple[str, ...]) -> str:  # noqa: P
 def partition_lines(state: State, group: str) -> list[str]:
     """Where the partitions of a group stand: `0-3  n1* OWNING, n2 OWNING`; the star marks who acts."""
     names = o.names(state)
-    rows = [row for _, row in state.rows(o.OwnershipRow) if row.group == group]
+    rows = [row for _, row in state.rows(OwnershipRow) if row.group == group]
     every = [each for row in rows for each in o.ownerships(row, range(row.first, row.first + row.count))]
     return list(ranges([(each.partition, _standing(names, each)) for each in every]))
 

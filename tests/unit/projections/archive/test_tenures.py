@@ -19,6 +19,7 @@ from topolog.events.errors import Poisoned
 from topolog.events.exchange import HandOverRow
 from topolog.events.fold import Fold
 from topolog.events.log import Entry
+from topolog.events.ownership_columns import OwnershipRow
 from topolog.events.voiding import RecordVoided
 from topolog.projections.archive import tenures
 from topolog.projections.archive.landings import ArchiveWriter, opened
@@ -74,7 +75,7 @@ def _standings(fold: Fold) -> Told:
         for move in row.moves
         for partition in move.partitions
     }
-    for _, row in state.rows(ownership.OwnershipRow):
+    for _, row in state.rows(OwnershipRow):
         for each in ownership.ownerships(row, range(row.first, row.first + row.count)):
             name = None if each.acting is None else ownership.names(state)[each.acting]
             key = (row.group, each.partition)

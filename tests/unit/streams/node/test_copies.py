@@ -7,6 +7,7 @@ from topolog.events import exchange as x
 from topolog.events import ownership
 from topolog.events.ids import Incarnation, NodeId, Position, Term
 from topolog.events.membership import Applied
+from topolog.events.ownership_columns import OwnershipRow
 from topolog.events.partitions import PartitionState, decode_codes, states_of
 from topolog.events.single_maps import NodeMap, UpdateCounter, unpack_finished
 from topolog.streams.node.copies import Disk, NodeCopies
@@ -88,7 +89,7 @@ def test_a_map_of_many_groups_looks_at_each_row_once(monkeypatch: pytest.MonkeyP
     found.rest()
     held_by, looked_at = ownership.held_by, list[str]()
 
-    def counted(row: ownership.OwnershipRow, node: ownership.NodeNumber) -> list[int]:
+    def counted(row: OwnershipRow, node: ownership.NodeNumber) -> list[int]:
         looked_at.append(row.group)
         return held_by(row, node)
 

@@ -15,6 +15,7 @@ from topolog.events.codec import Decision
 from topolog.events.ids import NOWHERE, Incarnation, NodeId, Offset, Position, TopologyVersion
 from topolog.events.membership import FENCING, LeaveReason, NodeLeft, lease_of
 from topolog.events.ownership import Ownership
+from topolog.events.ownership_columns import OwnershipRow
 from topolog.events.partitions import PartitionState, When, is_legal
 from topolog.events.terms import cluster
 from topolog.events.views import Past
@@ -182,13 +183,13 @@ class Shared(Cluster):
 
     def rent(self) -> list[Decision]:
         return self._between(
-            copies.surplus(self.state, [row for _, row in self.state.rows(o.OwnershipRow)], self.left_out())
+            copies.surplus(self.state, [row for _, row in self.state.rows(OwnershipRow)], self.left_out())
         )
 
     def hand_over(self, *drained: str, waited_through: Position = NOWHERE) -> list[Decision]:
         """One step of hand-overs; these nodes have drained up to now."""
         told = {NodeId(node): (Incarnation(self._incarnations[node]), self.position) for node in drained}
-        rows = [row for _, row in self.state.rows(o.OwnershipRow)]
+        rows = [row for _, row in self.state.rows(OwnershipRow)]
         decided = hand_over.settle(self.state, told, waited_through) or hand_over.prepare(
             self.state, rows, self.left_out()
         )
@@ -205,12 +206,12 @@ class Shared(Cluster):
         raise AssertionError("it never comes to rest")
 
     def left_out(self) -> Mapping[str, frozenset[int]]:
-        return placement.left_out(self.state, choose, [row for _, row in self.state.rows(o.OwnershipRow)])
+        return placement.left_out(self.state, choose, [row for _, row in self.state.rows(OwnershipRow)])
 
     # What it is.
 
     def all(self) -> Iterator[tuple[str, Ownership]]:
-        for _, row in self.state.rows(o.OwnershipRow):
+        for _, row in self.state.rows(OwnershipRow):
             for each in o.ownerships(row, range(row.first, row.first + row.count)):
                 yield row.group, each
 

@@ -10,7 +10,7 @@ from topolog.events.groups import LossPolicy
 from topolog.events.ids import Incarnation, NodeId
 from topolog.events.last_owners import lists_former_life
 from topolog.events.membership import LeaseStopped, LeaveReason
-from topolog.events.ownership import OwnershipRow
+from topolog.events.ownership_columns import OwnershipRow
 from topolog.events.views import DiskRow
 from topolog.streams.rules import exchange
 

@@ -15,7 +15,14 @@ from topolog.events import ownership as o
 from topolog.events.changes import Changes, apply, pack_changes, unpacked
 from topolog.events.ids import Incarnation, NodeId, Place, Position, Slot, Term
 from topolog.events.membership import NodeRow, Standing
-from topolog.events.ownership import NOBODY, Change, Columns, Copy, NodeNumber, Ownership, OwnershipRow, Wanted
+from topolog.events.ownership import (
+    Change,
+    Copy,
+    NodeNumber,
+    Ownership,
+    Wanted,
+)
+from topolog.events.ownership_columns import NOBODY, PARTITIONS_PER_ROW, WANTED, Columns, OwnershipRow
 from topolog.events.partitions import PartitionState
 from topolog.events.requests import NodeKind
 from topolog.events.state import State
@@ -218,7 +225,7 @@ def changed(
         columns.holders[at], columns.states[at], columns.since[at] = NOBODY, 0, 0
         for number, copy in enumerate(change.copies):
             columns.holders[at, number] = copy.node
-            columns.states[at, number] = copy.state.code | (o.WANTED if copy.wanted else 0)
+            columns.states[at, number] = copy.state.code | (WANTED if copy.wanted else 0)
             since = kept.get((copy.node, copy.state), place.position)
             is_confirmed = change.acting is not None and since <= joined(copy.node)
             columns.since[at, number] = place.position if is_confirmed else since
@@ -238,7 +245,7 @@ def changes_of(draw: st.DrawFn, partitions: int) -> list[Change]:
 @given(st.data(), st.lists(st.integers(0, 40), min_size=NODES, max_size=NODES))
 def test_changes_make_of_rows_what_one_after_the_other_makes(data: st.DataObject, joined_at: list[int]) -> None:
     """Every byte: who holds, since when, who acts under which token; over the borders of rows, of any width."""
-    partitions = 2 * o.PARTITIONS_PER_ROW + 3
+    partitions = 2 * PARTITIONS_PER_ROW + 3
     state = State()
     o.enrol(state, [f"n{number}" for number in range(NODES)])
     for number, position in enumerate(joined_at):

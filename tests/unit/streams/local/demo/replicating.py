@@ -18,11 +18,11 @@ import msgspec
 from tests.unit.streams.rules.exchanging import Shared
 
 from topolog.events import exchange as x
-from topolog.events import ownership as o
 from topolog.events.codec import Decision
 from topolog.events.groups import GroupRow
 from topolog.events.ids import NOWHERE, NodeId, Position
 from topolog.events.membership import NodeJoined, NodeLeft, NodeRow
+from topolog.events.ownership_columns import OwnershipRow
 from topolog.events.partitions import PartitionState, When
 from topolog.streams.local.demo.replication import messages as m
 from topolog.streams.local.demo.replication.replica import Replica
@@ -80,7 +80,7 @@ class Log(Shared):
     def __init__(self) -> None:
         self.entries: list[Entry] = []
         self.views: dict[PartitionId, PartitionView] = {}
-        self._rows: list[o.OwnershipRow] = []
+        self._rows: list[OwnershipRow] = []
         super().__init__()
 
     def _log_set(self, decided: list[Decision], when: When) -> None:
@@ -94,7 +94,7 @@ class Log(Shared):
         position = super().log(*events)
         if not events:
             return position
-        rows = [row for _, row in self.state.rows(o.OwnershipRow)]
+        rows = [row for _, row in self.state.rows(OwnershipRow)]
         changed: list[PartitionView] = []
         if rows != self._rows:
             self._rows = rows

@@ -21,6 +21,7 @@ from tests.unit.streams.rules import test_copies as log_schedules
 
 from topolog.events import ownership
 from topolog.events.ids import NodeId, Position
+from topolog.events.ownership_columns import NOBODY, Columns, OwnershipRow
 from topolog.events.partitions import PartitionState
 from topolog.streams.local.demo.replication import messages as m
 from topolog.streams.local.demo.replication.content import Content
@@ -67,12 +68,12 @@ def a_returning_copy_owns(patch: pytest.MonkeyPatch) -> None:
 def absent_owners_are_forgotten(patch: pytest.MonkeyPatch) -> None:
     """DS1: NodeLeft takes the node's copies out of the owner row also where nobody acts."""
 
-    def without(row: ownership.OwnershipRow, node: int, place: Any) -> ownership.OwnershipRow | None:
-        columns = ownership.Columns(row, writable=True)
+    def without(row: OwnershipRow, node: int, place: Any) -> OwnershipRow | None:
+        columns = Columns(row, writable=True)
         acted = columns.acting == node
-        columns.acting[acted], columns.tokens[acted] = ownership.NOBODY, place.position
+        columns.acting[acted], columns.tokens[acted] = NOBODY, place.position
         goes = columns.holders == node
-        columns.holders[goes], columns.states[goes], columns.since[goes] = ownership.NOBODY, 0, 0
+        columns.holders[goes], columns.states[goes], columns.since[goes] = NOBODY, 0, 0
         return columns.row(row)
 
     patch.setattr(ownership, "without", lambda rows, node, place: [without(row, node, place) for row in rows])
