@@ -163,7 +163,7 @@ def apply(state: State, group: str, packed: bytes, place: Place) -> None:
 def set_acting(state: State, group: str, partitions: Iterable[int], acting: NodeNumber | None, place: Place) -> None:
     """Another node acts for these partitions, or nobody does; ascending."""
     for first, some in groupby(partitions, key=lambda partition: partition - partition % PARTITIONS_PER_ROW):
-        numbers, columns = np.array(list(some)), Columns.over([row_of(state, group, first)])
+        numbers, columns = np.array(list(some)), Columns(row_of(state, group, first))
         at = numbers - first
         holders, states = compact(columns.holders[at], columns.states[at])
         acts = np.full(len(numbers), NOBODY if acting is None else acting, np.uint16)
@@ -204,7 +204,7 @@ def _put(state: State, group: str, changes: Changes, place: Place) -> None:
     numbers, bounds = np.unique(changes.partitions // PARTITIONS_PER_ROW, return_index=True)
     rows = [row_of(state, group, number * PARTITIONS_PER_ROW) for number in numbers.tolist()]
     widths = np.maximum([row.width for row in rows], np.maximum.reduceat(changes.counts, bounds))
-    columns = Columns.over(rows, width=int(widths.max()), writable=True)
+    columns = Columns(*rows, width=int(widths.max()), writable=True)
     starts = np.cumsum([0, *(row.count for row in rows[:-1])])
     lines = np.repeat(starts, np.diff(bounds, append=len(changes))) + changes.partitions % PARTITIONS_PER_ROW
     joined_at = _joined_at(state, changes)

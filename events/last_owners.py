@@ -13,6 +13,7 @@ from topolog.events.ownership_columns import (
     WANTED,
     Columns,
     OwnershipRow,
+    any_copy,
 )
 from topolog.events.partitions import PartitionState
 
@@ -55,7 +56,7 @@ def owned_by_none_of(row: OwnershipRow, nodes: Sequence[NodeNumber]) -> list[int
 def paused_in(row: OwnershipRow) -> list[int]:
     """The partitions of a row that have owners, none of whom acts, and are not lost."""
     columns = Columns(row)
-    is_paused = (columns.acting == NOBODY) & (columns.lost == 0) & owns(columns).any(axis=1)
+    is_paused = (columns.acting == NOBODY) & (columns.lost == 0) & any_copy(owns(columns))
     return [row.first + at for at in np.flatnonzero(is_paused).tolist()]
 
 
@@ -84,15 +85,14 @@ def _owned_by(columns: Columns, nodes: Sequence[NodeNumber], joined_at: JoinedAt
         begun = np.zeros(NOBODY + 1, np.int64)
         begun[list(joined_at)] = list(joined_at.values())
         counts &= columns.since.astype(np.int64) > begun[columns.holders]
-    found: NDArray[np.bool_] = counts.any(axis=1)
-    return found
+    return any_copy(counts)
 
 
 def _is_torn(columns: Columns, nodes: Sequence[NodeNumber]) -> NDArray[np.bool_]:
-    found: NDArray[np.bool_] = owns(columns).any(axis=1) & ~_owned_by(columns, nodes) & (columns.lost == 0)
+    found: NDArray[np.bool_] = any_copy(owns(columns)) & ~_owned_by(columns, nodes) & (columns.lost == 0)
     return found
 
 
 def _together(rows: Sequence[OwnershipRow]) -> Iterator[Columns]:
     """The columns of all these rows, many rows at once."""
-    return (Columns.over(rows[at : at + ROWS_AT_ONCE]) for at in range(0, len(rows), ROWS_AT_ONCE))
+    return (Columns(*rows[at : at + ROWS_AT_ONCE]) for at in range(0, len(rows), ROWS_AT_ONCE))

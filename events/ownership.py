@@ -30,7 +30,7 @@ from topolog.events.ownership_columns import (
     WANTED,
     Columns,
     OwnershipRow,
-    array_of,
+    any_copy,
 )
 from topolog.events.partitions import PartitionState
 from topolog.events.state import Row, State
@@ -38,7 +38,7 @@ from topolog.events.state import Row, State
 NODES_MAX = NOBODY - 1
 NodeNumber = int
 
-_OWNING_WANTED = PartitionState.OWNING.code | WANTED
+_OWNING_WANTED, _MOVING_WANTED = (state.code | WANTED for state in (PartitionState.OWNING, PartitionState.MOVING))
 
 Wanted = NDArray[np.uint16]
 """Whom the affinity wants: numbers by partition and place, the primary first, NOBODY where there is no copy."""
@@ -162,29 +162,41 @@ def in_question(columns: Columns, wanted: Wanted) -> NDArray[np.intp]:
 
     `wanted` is that of the columns' partitions. Wherever a member acts, who has left is gone from the row (`without`).
     """
-    width = max(columns.holders.shape[1], wanted.shape[1])
-    columns.widen(width)
-    expected = np.full((len(wanted), width), NOBODY, wanted.dtype)
-    expected[:, : wanted.shape[1]] = wanted
-    is_wanted = (columns.states & WANTED) != 0
-    serves = (columns.states == _OWNING_WANTED) | (columns.states == PartitionState.MOVING.code | WANTED)
-    is_alike = np.where(expected == NOBODY, ~is_wanted, (columns.holders == expected) & serves)
-    return np.flatnonzero(~is_alike.all(axis=1) | (columns.acting == NOBODY))
+    differs = columns.acting == NOBODY
+    for place in range(max(columns.holders.shape[1], wanted.shape[1])):
+        differs |= _differs(columns, wanted, place)
+    return np.flatnonzero(differs)
+
+
+def _differs(columns: Columns, wanted: Wanted, place: int) -> NDArray[np.bool_]:
+    """Where this place does not hold the copy that is wanted there."""
+    found: NDArray[np.bool_]
+    if place >= columns.holders.shape[1]:
+        found = wanted[:, place] != NOBODY
+        return found
+    holders, states = columns.holders[:, place], columns.states[:, place]
+    is_wanted: NDArray[np.bool_] = (states & WANTED) != 0
+    if place >= wanted.shape[1]:
+        return is_wanted
+    expected = wanted[:, place]
+    serves = (states == _OWNING_WANTED) | (states == _MOVING_WANTED)
+    found = np.where(expected == NOBODY, is_wanted, (holders != expected) | ~serves)
+    return found
 
 
 def unlisted(rows: Sequence[OwnershipRow], wanted: Wanted, nodes: Collection[NodeNumber]) -> frozenset[int]:
     """The partitions of these rows for which one of the nodes is wanted and not listed; `wanted`: of their group."""
     partitions = np.concatenate([np.arange(row.first, row.first + row.count) for row in rows])
-    columns, wished = Columns.over(rows), wanted[partitions]
+    columns, wished = Columns(*rows), wanted[partitions]
     listed = np.where((columns.states & WANTED) != 0, columns.holders, NOBODY)
     is_listed = (wished[:, :, np.newaxis] == listed[:, np.newaxis, :]).any(axis=2)
     is_missing = np.isin(wished, list(nodes)) & ~is_listed
-    return frozenset(partitions[is_missing.any(axis=1)].tolist())
+    return frozenset(partitions[any_copy(is_missing)].tolist())
 
 
 def held_by(row: OwnershipRow, node: NodeNumber) -> list[int]:
     """The partitions of a row of which the node holds a copy."""
-    holds = (array_of(row.holders, "<u2", (row.count, row.width), writable=False) == node).any(axis=1)
+    holds = any_copy(Columns(row).holders == node)
     return [row.first + at for at in np.flatnonzero(holds).tolist()]
 
 
@@ -193,10 +205,10 @@ def without(rows: Sequence[OwnershipRow], node: NodeNumber, place: Place) -> lis
 
     Its copies go where another node acts. Where it acted itself, or nobody did, the owner row stays as it is.
     """
-    columns = Columns.over(rows, writable=True)
+    columns = Columns(*rows, writable=True)
     held, acted = columns.holders == node, columns.acting == node
     starts = np.cumsum([0, *(row.count for row in rows[:-1])])
-    is_changed = np.logical_or.reduceat(held.any(axis=1) | acted, starts)
+    is_changed = np.logical_or.reduceat(any_copy(held) | acted, starts)
     columns.acting[acted], columns.tokens[acted] = NOBODY, place.position
     columns.take_out(held & (columns.acting != NOBODY)[:, np.newaxis])
     return [
@@ -207,8 +219,9 @@ def without(rows: Sequence[OwnershipRow], node: NodeNumber, place: Place) -> lis
 
 def acted_by(row: OwnershipRow, node: NodeNumber) -> list[tuple[int, Position]]:
     """(partition, token) of what the node acts for."""
-    found = np.flatnonzero(array_of(row.acting, "<u2", (row.count,), writable=False) == node)
-    tokens = array_of(row.tokens, "<u8", (row.count,), writable=False)[found]
+    columns = Columns(row)
+    found = np.flatnonzero(columns.acting == node)
+    tokens = columns.tokens[found]
     return [(row.first + at, Position(token)) for at, token in zip(found.tolist(), tokens.tolist(), strict=True)]
 
 
@@ -216,12 +229,11 @@ def differing(before: OwnershipRow | None, row: OwnershipRow) -> list[int]:
     """The partitions of a row that are not as they were `before`, all of them if that is None."""
     if before is None:
         return list(range(row.first, row.first + row.count))
-    was, now = Columns(before, writable=True), Columns(row, writable=True)
-    was.widen(row.width)
-    now.widen(before.width)
+    width = max(before.width, row.width)
+    was, now = Columns(before, width=width), Columns(row, width=width)
     tables = (was.holders != now.holders) | (was.states != now.states) | (was.since != now.since)
     lines = (was.acting != now.acting) | (was.tokens != now.tokens) | (was.lost != now.lost)
-    return [row.first + at for at in np.flatnonzero(tables.any(axis=1) | lines).tolist()]
+    return [row.first + at for at in np.flatnonzero(any_copy(tables) | lines).tolist()]
 
 
 def is_settled(row: OwnershipRow) -> bool:
@@ -237,7 +249,7 @@ def restless(rows: Sequence[OwnershipRow]) -> list[OwnershipRow]:
     found: list[OwnershipRow] = []
     for at in range(0, len(rows), ROWS_AT_ONCE):
         some = rows[at : at + ROWS_AT_ONCE]
-        columns = Columns.over(some)
+        columns = Columns(*some)
         if columns.holders.shape[1]:
             marks = _is_ready_to_switch(columns) | _has_surplus(columns)
             starts = np.cumsum([0, *(row.count for row in some[:-1])])
@@ -272,7 +284,7 @@ def _is_ready_to_switch(columns: Columns) -> NDArray[np.bool_]:
 
 def _has_surplus(columns: Columns) -> NDArray[np.bool_]:
     is_unwanted = (columns.holders != NOBODY) & ((columns.states & WANTED) == 0)
-    found: NDArray[np.bool_] = (is_unwanted & (columns.states != PartitionState.RENTING.code)).any(axis=1)
+    found = any_copy(is_unwanted & (columns.states != PartitionState.RENTING.code))
     if not found.any():
         return found
     is_primary_wanted = (columns.states[:, 0] & WANTED) != 0
@@ -288,8 +300,7 @@ def lost_in(row: OwnershipRow) -> list[int]:
 def _all_wanted_own(columns: Columns) -> NDArray[np.bool_]:
     is_wanted = (columns.states & WANTED) != 0
     owns = columns.states == _OWNING_WANTED
-    found: NDArray[np.bool_] = (~is_wanted | owns).all(axis=1)
-    return found
+    return ~any_copy(is_wanted & ~owns)
 
 
 def number_of(state: State, node: NodeId) -> NodeNumber | None:

@@ -14,6 +14,7 @@ of fixed width; nodes are numbers in one roster, in the order in which they firs
 """
 
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -50,44 +51,46 @@ class OwnershipRow(Row, frozen=True):
 
 
 class Columns:
-    """The columns of a row as arrays, to be looked at or, if they are `writable`, to be changed."""
+    """The columns of rows as arrays, to be looked at or, if they are `writable`, to be changed.
 
-    def __init__(self, row: OwnershipRow, *, writable: bool = False) -> None:
-        table, line = (row.count, row.width), (row.count,)
-        self.holders = array_of(row.holders, "<u2", table, writable)
-        self.states = array_of(row.states, "u1", table, writable)
-        self.since = array_of(row.since, "<u8", table, writable)
-        self.acting = array_of(row.acting, "<u2", line, writable)
-        self.tokens = array_of(row.tokens, "<u8", line, writable)
-        self.lost = array_of(row.lost, "u1", line, writable)
+    A column is read when it is first asked for: who looks for a node's copies does not pay for all their times.
+    """
 
-    @classmethod
-    def over(cls, rows: Sequence[OwnershipRow], *, width: int = 0, writable: bool = False) -> "Columns":
+    def __init__(self, *rows: OwnershipRow, width: int = 0, writable: bool = False) -> None:
         """Those of several rows, one after the other, all as wide as the widest, or wider: `width`.
 
         To look at a thousand rows at once costs a hundredth of what it costs to look at each.
         """
-        width = max(width, *(row.width for row in rows))
-        wide = [row if row.width == width else _widened(row, width) for row in rows]
-        return cls(
-            OwnershipRow(
-                rows[0].group,
-                rows[0].first,
-                sum(row.count for row in rows),
-                width,
-                b"".join([row.holders for row in wide]),
-                b"".join([row.states for row in wide]),
-                b"".join([row.since for row in wide]),
-                b"".join([row.acting for row in wide]),
-                b"".join([row.tokens for row in wide]),
-                b"".join([row.lost for row in wide]),
-            ),
-            writable=writable,
-        )
+        self._rows, self._writable = rows, writable
+        self._width = max(width, *(row.width for row in rows)) if len(rows) > 1 else max(width, rows[0].width)
+
+    @cached_property
+    def holders(self) -> NDArray[np.uint16]:
+        return self._table([row.holders for row in self._rows], "<u2", NOBODY)
+
+    @cached_property
+    def states(self) -> NDArray[np.uint8]:
+        return self._table([row.states for row in self._rows], "u1", 0)
+
+    @cached_property
+    def since(self) -> NDArray[np.uint64]:
+        return self._table([row.since for row in self._rows], "<u8", 0)
+
+    @cached_property
+    def acting(self) -> NDArray[np.uint16]:
+        return self._line([row.acting for row in self._rows], "<u2")
+
+    @cached_property
+    def tokens(self) -> NDArray[np.uint64]:
+        return self._line([row.tokens for row in self._rows], "<u8")
+
+    @cached_property
+    def lost(self) -> NDArray[np.uint8]:
+        return self._line([row.lost for row in self._rows], "u1")
 
     def row(self, like: OwnershipRow, start: int = 0, width: int | None = None) -> OwnershipRow:
-        """A row of the group and the partitions of `like` with these columns: the lines from `start` on."""
-        lines, width = slice(start, start + like.count), self.holders.shape[1] if width is None else width
+        """The row `like`, whose first line is `start`, with these columns."""
+        lines, width = slice(start, start + like.count), self._width if width is None else width
         return OwnershipRow(
             like.group,
             like.first,
@@ -96,28 +99,49 @@ class Columns:
             self.holders[lines, :width].tobytes(),
             self.states[lines, :width].tobytes(),
             self.since[lines, :width].tobytes(),
-            self.acting[lines].tobytes(),
-            self.tokens[lines].tobytes(),
-            self.lost[lines].tobytes(),
+            self.acting[lines].tobytes() if "acting" in self.__dict__ else like.acting,
+            self.tokens[lines].tobytes() if "tokens" in self.__dict__ else like.tokens,
+            self.lost[lines].tobytes() if "lost" in self.__dict__ else like.lost,
         )
 
     def take_out(self, copies: NDArray[np.bool_]) -> None:
         """These copies go, those behind them close up: the first place is the wanted primary's, where one is wanted."""
-        lines = np.flatnonzero(copies.any(axis=1))
+        lines = np.flatnonzero(any_copy(copies))
         goes = copies[lines]
         order = np.argsort(goes, axis=1, kind="stable")
         is_empty = np.take_along_axis(goes, order, axis=1)
         for column, nothing in ((self.holders, NOBODY), (self.states, 0), (self.since, 0)):
             column[lines] = np.where(is_empty, nothing, np.take_along_axis(column[lines], order, axis=1))
 
-    def widen(self, width: int) -> None:
-        """Room for so many copies of each partition."""
-        lines, before = self.holders.shape
-        if width > before:
-            more = (lines, width - before)
-            self.holders = np.hstack((self.holders, np.full(more, NOBODY, self.holders.dtype)))
-            self.states = np.hstack((self.states, np.zeros(more, self.states.dtype)))
-            self.since = np.hstack((self.since, np.zeros(more, self.since.dtype)))
+    def _table(self, columns: Sequence[bytes], dtype: str, nothing: int) -> NDArray[Any]:
+        """Columns with an item a copy; `nothing` stands in an empty place."""
+        widths = {row.width for row in self._rows}
+        if widths == {self._width}:
+            return self._line(columns, dtype).reshape(-1 if self._width else self._count, self._width)
+        found = np.full((self._count, self._width), nothing, dtype)
+        at = 0
+        for row, column in zip(self._rows, columns, strict=True):
+            found[at : at + row.count, : row.width] = np.frombuffer(column, dtype).reshape(row.count, row.width)
+            at += row.count
+        return found
+
+    def _line(self, columns: Sequence[bytes], dtype: str) -> NDArray[Any]:
+        """Columns with an item a partition."""
+        if self._writable:
+            return np.frombuffer(bytearray().join(columns), dtype)
+        return np.frombuffer(columns[0] if len(columns) == 1 else b"".join(columns), dtype)
+
+    @property
+    def _count(self) -> int:
+        return sum(row.count for row in self._rows)
+
+
+def any_copy(marks: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """By partition whether one of its copies is marked. By place: numpy takes ten times as long for short lines."""
+    found = np.zeros(len(marks), np.bool_)
+    for place in range(marks.shape[1]):
+        found |= marks[:, place]
+    return found
 
 
 def compact(holders: NDArray[np.uint16], *others: NDArray[Any]) -> tuple[NDArray[Any], ...]:
@@ -130,15 +154,3 @@ def pieces(lines: int, width: int) -> Iterator[slice]:
     """As many lines at once as may be compared, each of `width` copies with each other one, in some megabytes."""
     at_once = max(1, CELLS_AT_ONCE // max(1, width * width))
     return (slice(at, at + at_once) for at in range(0, max(1, lines), at_once))
-
-
-def _widened(row: OwnershipRow, width: int) -> OwnershipRow:
-    columns = Columns(row)
-    columns.widen(width)
-    return columns.row(row)
-
-
-def array_of(column: bytes, dtype: str, shape: tuple[int, ...], writable: bool) -> NDArray[np.unsignedinteger]:
-    """A column of a row as an array; a copy if it is `writable`."""
-    found = np.frombuffer(column, dtype=dtype).reshape(shape)
-    return found.copy() if writable else found

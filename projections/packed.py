@@ -17,6 +17,7 @@ from topolog.events.ownership_columns import (
     WANTED,
     Columns,
     OwnershipRow,
+    any_copy,
 )
 from topolog.events.partitions import PartitionState
 
@@ -96,7 +97,7 @@ def found_in(row: OwnershipRow, sought: Sought) -> list[int]:
     columns = Columns(row)
     fits = np.ones(row.count, dtype=np.bool_)
     if sought.holder is not None:
-        fits &= (columns.holders == sought.holder).any(axis=1)
+        fits &= any_copy(columns.holders == sought.holder)
     if sought.primary is not None:
         fits &= columns.acting == sought.primary
     if sought.condition is not None and fits.any():
@@ -115,7 +116,7 @@ def states_on(row: OwnershipRow, node: NodeNumber) -> Iterator[tuple[int, Partit
 def copies_on(rows: Sequence[OwnershipRow], node: NodeNumber, after: int) -> tuple[bytes, bytes]:
     """Of a group, all of whose rows these are, by partition: the code of the node's copy, 0 where it has none, and 1
     where the log has listed that copy behind the position `after`."""
-    columns = Columns.over(rows)
+    columns = Columns(*rows)
     at, place = np.nonzero(columns.holders == node)
     codes, later = np.zeros(len(columns.acting), np.uint8), np.zeros(len(columns.acting), np.uint8)
     codes[at] = columns.states[at, place] & ~np.uint8(WANTED)
@@ -222,9 +223,9 @@ def _condition_codes(columns: Columns) -> NDArray[np.intp]:
         is_wanted = (columns.states & WANTED) != 0
         is_unwanted = (columns.holders != NOBODY) & ~is_wanted
         loads = is_wanted & (columns.states != (_OWNING | WANTED))
-        codes[is_unwanted.any(axis=1)] = CONDITIONS.index(Condition.RENTING)
+        codes[any_copy(is_unwanted)] = CONDITIONS.index(Condition.RENTING)
         codes[is_wanted[:, 0] & (columns.acting != columns.holders[:, 0])] = CONDITIONS.index(Condition.SWITCHING)
-        codes[loads.any(axis=1)] = CONDITIONS.index(Condition.MOVING)
+        codes[any_copy(loads)] = CONDITIONS.index(Condition.MOVING)
     codes[nobody_acts] = CONDITIONS.index(Condition.PAUSED)
     codes[is_lost] = CONDITIONS.index(Condition.LOST)
     return codes

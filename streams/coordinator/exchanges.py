@@ -141,7 +141,7 @@ class Exchanges:
         """An exchange looks at all rows when it begins and when it ends; mostly no row has changed in between."""
         before, columns = self._columns.get(rows[0].group, ((), None))
         if columns is None or len(before) != len(rows) or any(map(operator.is_not, before, rows)):
-            columns = Columns.over(rows)
+            columns = Columns(*rows)
             self._columns[rows[0].group] = tuple(rows), columns
         return columns
 

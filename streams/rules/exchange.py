@@ -52,7 +52,7 @@ from topolog.events.groups import GroupRow, LossPolicy, group_row
 from topolog.events.ids import NodeId, Position
 from topolog.events.membership import LeaseStopped, LeaveReason, NodeRow, Standing
 from topolog.events.ownership import NodeNumber
-from topolog.events.ownership_columns import Columns, OwnershipRow
+from topolog.events.ownership_columns import OwnershipRow
 from topolog.events.requests import ExchangeRequested, LossResetRequested, RequestUnchanged, subject_of
 from topolog.events.state import State
 from topolog.events.terms import changed_view
@@ -61,7 +61,7 @@ from topolog.streams.rules import placement
 from topolog.streams.rules.allowed import is_allowed
 from topolog.streams.rules.deadlines import Deadline
 from topolog.streams.rules.outcome import Ask, outcome
-from topolog.streams.rules.outcomes import Server, Servers, Together, outcomes
+from topolog.streams.rules.outcomes import Server, Servers, Together, outcomes, side_by_side
 from topolog.streams.rules.placement import Choose, Roster
 from topolog.streams.rules.responses import Responses, Told
 
@@ -100,7 +100,7 @@ def decide(state: State, request: LossResetRequested | ExchangeRequested, ref: R
             return [ExchangeQueued(ref, TriggerType.REQUESTED, "", changed_view(state))]
 
 
-def settle(state: State, told: Told, choose: Choose, together: Together = Columns.over) -> list[Decision]:
+def settle(state: State, told: Told, choose: Choose, together: Together = side_by_side) -> list[Decision]:
     """What follows about exchanges; call again until nothing does."""
     row, waiting = open_exchange(state), queued(state)
     if row is not None and _takes_in(row) and (more := _alike(waiting)):

@@ -33,6 +33,7 @@ from topolog.events.ownership_columns import (
     WANTED,
     Columns,
     OwnershipRow,
+    any_copy,
     compact,
     pieces,
 )
@@ -42,6 +43,11 @@ from topolog.streams.rules.outcome import Ask, Present, as_change, waits
 Outcome = Callable[[Ownership, Sequence[NodeNumber], Mapping[NodeNumber, Present], Ask], Change]
 Together = Callable[[Sequence[OwnershipRow]], Columns]
 """The columns of these rows, one after the other, not to be changed."""
+
+
+def side_by_side(rows: Sequence[OwnershipRow]) -> Columns:
+    return Columns(*rows)
+
 
 Marks = NDArray[np.bool_]
 Places = NDArray[np.int64]
@@ -119,7 +125,7 @@ def outcomes(
     servers: Servers,
     ask: Ask,
     rule: Outcome,
-    together: Together = Columns.over,
+    together: Together = side_by_side,
 ) -> Outcomes:
     """What `rule` changes of the partitions of a group, all of whose rows these are; `wanted` is by partition."""
     columns = together(rows)
@@ -224,7 +230,7 @@ class _Situations:
         has = self._is_present | np.take_along_axis(self._has_whole, np.maximum(self._copies, 0), axis=1)
         first_owns = ((self._copies == 0) & has & (self._states & ~np.uint8(WANTED) == _OWNING)).any(axis=1)
         first_owns &= self._is_heard[:, 0]
-        holds = (self._copies != NO_PART).any(axis=1)
+        holds = any_copy(self._copies != NO_PART) & any_copy(self._has_answered)
         for line in np.flatnonzero((self._acting == NO_PART) & ~first_owns & holds).tolist():
             partition, heard = int(self._lines[line]), np.flatnonzero(self._has_answered[line]).tolist()
             numbers = [int(self._parts[line, part]) for part in heard]
@@ -297,7 +303,7 @@ def _parts(wanted: Wanted, holders: NDArray[np.uint16], acting: NDArray[np.uint1
     is_wanted = (holders[:, :, np.newaxis] == wanted[:, np.newaxis, :]).any(axis=2)
     others = np.sort(np.where(is_wanted, NOBODY, holders), axis=1)
     parts = np.hstack((wanted, others))
-    acts_besides = ~(parts == acting[:, np.newaxis]).any(axis=1)
+    acts_besides = ~any_copy(parts == acting[:, np.newaxis])
     return np.hstack((parts, np.where(acts_besides, acting, NOBODY)[:, np.newaxis])).astype(np.uint16)
 
 

@@ -19,7 +19,7 @@ from topolog.events.ids import NodeId
 from topolog.events.last_owners import owns
 from topolog.events.membership import NodeRow, Standing, members
 from topolog.events.ownership import NodeNumber, Wanted
-from topolog.events.ownership_columns import NOBODY, Columns, OwnershipRow, compact
+from topolog.events.ownership_columns import NOBODY, Columns, OwnershipRow, any_copy, compact
 from topolog.events.requests import NodeKind
 from topolog.events.state import State
 from topolog.streams.rules.affinity import Candidate, Indexes
@@ -121,10 +121,10 @@ def _chosen(
 def _that_cannot_begin(rows: Sequence[OwnershipRow], wanted: Wanted, *, also_lost: bool) -> NDArray[np.intp]:
     """The partitions of a group, all of whose rows these are, that nobody has owned and nobody is wanted for; with
     those that are lost, where these are given up."""
-    columns = Columns.over(rows)
+    columns = Columns(*rows)
     is_unserved = (columns.acting == NOBODY) & (wanted[:, 0] == NOBODY)
     is_lost = columns.lost.astype(np.bool_)
-    is_new = ~is_lost & ~owns(columns).any(axis=1)
+    is_new = ~is_lost & ~any_copy(owns(columns))
     return np.flatnonzero(is_unserved & (is_new | is_lost if also_lost else is_new))
 
 

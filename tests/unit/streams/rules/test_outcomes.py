@@ -217,8 +217,7 @@ def changed(
     row: OwnershipRow, changes: Sequence[Change], place: Place, joined: Callable[[NodeNumber], int]
 ) -> OwnershipRow:
     """The row with these partitions as the decision at `place` makes them, one after the other."""
-    columns = Columns(row, writable=True)
-    columns.widen(max(len(change.copies) for change in changes))
+    columns = Columns(row, width=max(len(change.copies) for change in changes), writable=True)
     for change, before in zip(changes, o.ownerships(row, [change.partition for change in changes]), strict=True):
         at = change.partition - row.first
         kept = {(copy.node, copy.state): copy.since for copy in before.copies}
