@@ -31,6 +31,7 @@ from topolog.events.ownership_columns import (
     Columns,
     OwnershipRow,
     any_copy,
+    partitions_of,
 )
 from topolog.events.partitions import PartitionState
 from topolog.events.state import Row, State
@@ -55,7 +56,7 @@ class RosterRow(Row, frozen=True):
     nodes: tuple[str, ...]
 
 
-class Copy(msgspec.Struct, frozen=True):
+class Copy(msgspec.Struct, frozen=True, gc=False):
     """One node's copy of a partition."""
 
     node: NodeNumber
@@ -64,7 +65,7 @@ class Copy(msgspec.Struct, frozen=True):
     since: Position = Position(0)
 
 
-class Ownership(msgspec.Struct, frozen=True):
+class Ownership(msgspec.Struct, frozen=True, gc=False):
     """One partition. `acting` is None while nobody acts; then nothing is written."""
 
     partition: int
@@ -131,22 +132,38 @@ def ownership(row: OwnershipRow, partition: int) -> Ownership:
 
 def ownerships(row: OwnershipRow, partitions: Iterable[int]) -> Iterator[Ownership]:
     """These partitions of a row, in the order given."""
-    numbers, columns = list(partitions), Columns(row)
-    at = [partition - row.first for partition in numbers]
-    copies = zip(columns.holders[at].tolist(), columns.states[at].tolist(), columns.since[at].tolist(), strict=True)
-    lines = zip(columns.acting[at].tolist(), columns.tokens[at].tolist(), columns.lost[at].tolist(), strict=True)
-    for partition, (nodes, states, since), (acting, token, lost) in zip(numbers, copies, lines, strict=True):
+    lines = np.fromiter((partition - row.first for partition in partitions), np.intp)
+    return _of_lines(Columns(row), lines, lines + row.first)
+
+
+def changed(before: Sequence[OwnershipRow], rows: Sequence[OwnershipRow]) -> Iterator[Ownership]:
+    """The partitions of these rows of a group that are not as they were `before`, in rows of the same partitions."""
+    lines = np.flatnonzero(_differ(before, rows))
+    return _of_lines(Columns(*rows), lines, partitions_of(rows)[lines])
+
+
+def held(rows: Sequence[OwnershipRow], node: NodeNumber) -> Iterator[Ownership]:
+    """The partitions of these rows of a group of which the node holds a copy."""
+    columns = Columns(*rows)
+    lines = np.flatnonzero(any_copy(columns.holders == node))
+    return _of_lines(columns, lines, partitions_of(rows)[lines])
+
+
+def _of_lines(columns: Columns, lines: NDArray[np.intp], partitions: NDArray[np.intp]) -> Iterator[Ownership]:
+    tables = (columns.holders, columns.states, columns.since, columns.acting, columns.tokens, columns.lost)
+    by_line = zip(partitions.tolist(), *(each[lines].tolist() for each in tables), strict=True)
+    for partition, nodes, states, since, acting, token, lost in by_line:
         yield Ownership(
             partition,
             tuple(
                 [
-                    Copy(node, STATES[state & ~WANTED], state & WANTED > 0, Position(position))
-                    for node, state, position in zip(nodes, states, since, strict=True)
+                    Copy(node, STATES[state & ~WANTED], state & WANTED > 0, at)
+                    for node, state, at in zip(nodes, states, since, strict=True)
                     if node != NOBODY
                 ]
             ),
             None if acting == NOBODY else acting,
-            Position(token),
+            token,
             bool(lost),
         )
 
@@ -186,18 +203,12 @@ def _differs(columns: Columns, wanted: Wanted, place: int) -> NDArray[np.bool_]:
 
 def unlisted(rows: Sequence[OwnershipRow], wanted: Wanted, nodes: Collection[NodeNumber]) -> frozenset[int]:
     """The partitions of these rows for which one of the nodes is wanted and not listed; `wanted`: of their group."""
-    partitions = np.concatenate([np.arange(row.first, row.first + row.count) for row in rows])
+    partitions = partitions_of(rows)
     columns, wished = Columns(*rows), wanted[partitions]
     listed = np.where((columns.states & WANTED) != 0, columns.holders, NOBODY)
     is_listed = (wished[:, :, np.newaxis] == listed[:, np.newaxis, :]).any(axis=2)
     is_missing = np.isin(wished, list(nodes)) & ~is_listed
     return frozenset(partitions[any_copy(is_missing)].tolist())
-
-
-def held_by(row: OwnershipRow, node: NodeNumber) -> list[int]:
-    """The partitions of a row of which the node holds a copy."""
-    holds = any_copy(Columns(row).holders == node)
-    return [row.first + at for at in np.flatnonzero(holds).tolist()]
 
 
 def without(rows: Sequence[OwnershipRow], node: NodeNumber, place: Place) -> list[OwnershipRow | None]:
@@ -217,23 +228,27 @@ def without(rows: Sequence[OwnershipRow], node: NodeNumber, place: Place) -> lis
     ]
 
 
-def acted_by(row: OwnershipRow, node: NodeNumber) -> list[tuple[int, Position]]:
-    """(partition, token) of what the node acts for."""
-    columns = Columns(row)
-    found = np.flatnonzero(columns.acting == node)
-    tokens = columns.tokens[found]
-    return [(row.first + at, Position(token)) for at, token in zip(found.tolist(), tokens.tolist(), strict=True)]
+def acted_by(rows: Sequence[OwnershipRow], node: NodeNumber) -> list[tuple[int, Position]]:
+    """(partition, token) of what the node acts for, of these rows of a group."""
+    columns = Columns(*rows)
+    lines = np.flatnonzero(columns.acting == node)
+    return list(zip(partitions_of(rows)[lines].tolist(), columns.tokens[lines].tolist(), strict=True))
 
 
 def differing(before: OwnershipRow | None, row: OwnershipRow) -> list[int]:
     """The partitions of a row that are not as they were `before`, all of them if that is None."""
     if before is None:
         return list(range(row.first, row.first + row.count))
-    width = max(before.width, row.width)
-    was, now = Columns(before, width=width), Columns(row, width=width)
+    return [row.first + at for at in np.flatnonzero(_differ([before], [row])).tolist()]
+
+
+def _differ(before: Sequence[OwnershipRow], rows: Sequence[OwnershipRow]) -> NDArray[np.bool_]:
+    width = max(row.width for row in (*before, *rows))
+    was, now = Columns(*before, width=width), Columns(*rows, width=width)
     tables = (was.holders != now.holders) | (was.states != now.states) | (was.since != now.since)
     lines = (was.acting != now.acting) | (was.tokens != now.tokens) | (was.lost != now.lost)
-    return [row.first + at for at in np.flatnonzero(any_copy(tables) | lines).tolist()]
+    found: NDArray[np.bool_] = any_copy(tables) | lines
+    return found
 
 
 def is_settled(row: OwnershipRow) -> bool:

@@ -13,8 +13,7 @@ of fixed width; nodes are numbers in one roster, in the order in which they firs
 | lost | partition | u1 | 1 if no owner is left of it (DS2) |
 """
 
-from collections.abc import Iterator, Sequence
-from functools import cached_property
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -31,6 +30,16 @@ ROWS_AT_ONCE = 256
 """Of so many rows the columns are looked at together: more would not fit the processor's cache."""
 
 CELLS_AT_ONCE = 1 << 22
+
+_COLUMNS: Mapping[str, tuple[str, int | None]] = {
+    "holders": ("<u2", NOBODY),
+    "states": ("u1", 0),
+    "since": ("<u8", 0),
+    "acting": ("<u2", None),
+    "tokens": ("<u8", None),
+    "lost": ("u1", None),
+}
+"""The type of each, and what stands in an empty place, where it has an item a copy."""
 
 
 class OwnershipRow(Row, frozen=True):
@@ -56,37 +65,30 @@ class Columns:
     A column is read when it is first asked for: who looks for a node's copies does not pay for all their times.
     """
 
+    holders: NDArray[np.uint16]
+    states: NDArray[np.uint8]
+    since: NDArray[np.uint64]
+    acting: NDArray[np.uint16]
+    tokens: NDArray[np.uint64]
+    lost: NDArray[np.uint8]
+
     def __init__(self, *rows: OwnershipRow, width: int = 0, writable: bool = False) -> None:
         """Those of several rows, one after the other, all as wide as the widest, or wider: `width`.
 
         To look at a thousand rows at once costs a hundredth of what it costs to look at each.
         """
         self._rows, self._writable = rows, writable
-        self._width = max(width, *(row.width for row in rows)) if len(rows) > 1 else max(width, rows[0].width)
+        self._width = max([width, *(row.width for row in rows)])
 
-    @cached_property
-    def holders(self) -> NDArray[np.uint16]:
-        return self._table([row.holders for row in self._rows], "<u2", NOBODY)
-
-    @cached_property
-    def states(self) -> NDArray[np.uint8]:
-        return self._table([row.states for row in self._rows], "u1", 0)
-
-    @cached_property
-    def since(self) -> NDArray[np.uint64]:
-        return self._table([row.since for row in self._rows], "<u8", 0)
-
-    @cached_property
-    def acting(self) -> NDArray[np.uint16]:
-        return self._line([row.acting for row in self._rows], "<u2")
-
-    @cached_property
-    def tokens(self) -> NDArray[np.uint64]:
-        return self._line([row.tokens for row in self._rows], "<u8")
-
-    @cached_property
-    def lost(self) -> NDArray[np.uint8]:
-        return self._line([row.lost for row in self._rows], "u1")
+    def __getattr__(self, name: str) -> NDArray[Any]:
+        """Read the column `name`; from then on it is an attribute."""
+        if name not in _COLUMNS:
+            raise AttributeError(name)
+        dtype, nothing = _COLUMNS[name]
+        columns = [getattr(row, name) for row in self._rows]
+        found = self._line(columns, dtype) if nothing is None else self._table(columns, dtype, nothing)
+        setattr(self, name, found)
+        return found
 
     def row(self, like: OwnershipRow, start: int = 0, width: int | None = None) -> OwnershipRow:
         """The row `like`, whose first line is `start`, with these columns."""
@@ -115,8 +117,7 @@ class Columns:
 
     def _table(self, columns: Sequence[bytes], dtype: str, nothing: int) -> NDArray[Any]:
         """Columns with an item a copy; `nothing` stands in an empty place."""
-        widths = {row.width for row in self._rows}
-        if widths == {self._width}:
+        if all(row.width == self._width for row in self._rows):
             return self._line(columns, dtype).reshape(-1 if self._width else self._count, self._width)
         found = np.full((self._count, self._width), nothing, dtype)
         at = 0
@@ -134,6 +135,11 @@ class Columns:
     @property
     def _count(self) -> int:
         return sum(row.count for row in self._rows)
+
+
+def partitions_of(rows: Sequence[OwnershipRow]) -> NDArray[np.int64]:
+    """The partitions of these rows of a group, by line of their columns."""
+    return np.concatenate([np.arange(row.first, row.first + row.count) for row in rows])
 
 
 def any_copy(marks: NDArray[np.bool_]) -> NDArray[np.bool_]:

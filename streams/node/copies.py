@@ -123,13 +123,12 @@ class NodeCopies:
         number, node = ownership.number_of(state, self._node), state.get(NodeRow, self._node)
         if number is None or node is None or node.incarnation != self._incarnation:
             return
-        for _, row in state.rows(OwnershipRow):
-            for each in ownership.ownerships(row, ownership.held_by(row, number)):
+        for name, group in state.rows(GroupRow):
+            for each in ownership.held(list(ownership.rows_of(state, name, group.partitions)), number):
                 copy = each.copy_of(number)
                 assert copy is not None, "the row lists it"
-                if copy.since <= node.joined_at:
-                    continue
-                yield Held(row.group, each.partition, copy.state, copy.since, each.token)
+                if copy.since > node.joined_at:
+                    yield Held(name, each.partition, copy.state, copy.since, each.token)
 
     def finish(self, state: State, group: str, partition: int, since: Position, token: Position) -> bool:
         """Note that the copy of this life is loaded under this token, or cleared (token 0); False if it is another by

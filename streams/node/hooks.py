@@ -1,7 +1,7 @@
 """What a service is told as the log is applied: types as they are accepted, partitions as they change, its own end."""
 
 from collections.abc import Callable, Iterator, Sequence, Set
-from itertools import chain
+from itertools import groupby
 
 from topolog.events import ownership
 from topolog.events.awaited import Awaited
@@ -112,8 +112,8 @@ class Hooks(Service):
         changed = [(key, core.state.get(OwnershipRow, key)) for kind, key in keys if kind == OwnershipRow.KIND]
         before = [self._rows[key] for key, _ in changed if key in self._rows]
         now = [row for _, row in changed if row is not None]
-        tokens = {} if number is None else dict(chain.from_iterable(_tokens(row, number) for row in now))
-        was_ours = set() if number is None else {place for row in before for place, _ in _tokens(row, number)}
+        tokens = {} if number is None else dict(_tokens(now, number))
+        was_ours = set() if number is None else {place for place, _ in _tokens(before, number)}
         closing = views.handed_over_by(core.state, core.node)
         self.acting.revoke(was_ours, tokens, closing, core.lease.deadline_ns)
         if closing:
@@ -121,7 +121,7 @@ class Hooks(Service):
         if self.on_map or self.on_assigned or self.on_released:
             dropped = [self._rows[key] for key, row in changed if row is None and key in self._rows]
             gone = [each for row in dropped for each in views.gone(row, self._numbers[row.group])]
-            self._tell(core, [*gone, *(each for row in now for each in self._changed(core, row))])
+            self._tell(core, [*gone, *self._changed(core, now)])
         self._rows.update((key, row) for key, row in changed if row is not None)
         self._numbers.update((name, row.number) for name, row in core.state.rows(GroupRow))
         for key in [key for key, row in changed if row is None]:
@@ -147,10 +147,13 @@ class Hooks(Service):
     def running(self, places: Set[PartitionId]) -> Set[PartitionId]:
         return self.acting.running(places)
 
-    def _changed(self, core: NodeCore, row: OwnershipRow) -> Iterator[PartitionView]:
-        group, before = group_row(core.state, row.group), self._rows.get(ownership.row_key(row.group, row.first))
-        assert group is not None, "a row belongs to a group"
-        return views.changed(group, before, row, ownership.names(core.state))
+    def _changed(self, core: NodeCore, rows: Sequence[OwnershipRow]) -> Iterator[PartitionView]:
+        names = ownership.names(core.state)
+        for name, some in _by_group(rows):
+            group = group_row(core.state, name)
+            assert group is not None, "a row belongs to a group"
+            before = [self._rows.get(ownership.row_key(name, row.first)) for row in some]
+            yield from views.changed(group, before, some, names)
 
     def _tell(self, core: NodeCore, found: Sequence[PartitionView]) -> None:
         """All that has changed; what of it is a new life of a copy of ours: to be held, or to be cleared."""
@@ -177,6 +180,12 @@ class Hooks(Service):
             hook(name, metadata)
 
 
-def _tokens(row: OwnershipRow, number: NodeNumber) -> Iterator[tuple[PartitionId, Position]]:
-    """What the node acts for in a row, with its tokens."""
-    return (((row.group, partition), token) for partition, token in ownership.acted_by(row, number))
+def _tokens(rows: Sequence[OwnershipRow], number: NodeNumber) -> Iterator[tuple[PartitionId, Position]]:
+    """What the node acts for in these rows, with its tokens."""
+    for name, some in _by_group(rows):
+        for partition, token in ownership.acted_by(some, number):
+            yield (name, partition), token
+
+
+def _by_group(rows: Sequence[OwnershipRow]) -> Iterator[tuple[str, list[OwnershipRow]]]:
+    return ((name, list(some)) for name, some in groupby(rows, key=lambda row: row.group))

@@ -15,7 +15,7 @@ from topolog.events.state import State
 from topolog.streams.node.copies import PartitionId
 
 
-class CopyView(msgspec.Struct, frozen=True):
+class CopyView(msgspec.Struct, frozen=True, gc=False):
     """A node's copy; `since`: the position that put it into its state."""
 
     node: NodeId
@@ -23,7 +23,7 @@ class CopyView(msgspec.Struct, frozen=True):
     since: Position
 
 
-class PartitionView(msgspec.Struct, frozen=True):
+class PartitionView(msgspec.Struct, frozen=True, gc=False):
     """One partition as of a position. `primary` is None while nobody acts; `token`: the position that made it act.
 
     `group_number` tells a group from another one that had its name before.
@@ -72,17 +72,23 @@ def view(state: State, group: str, partition: int) -> PartitionView | None:
 
 def of_group(state: State, group: GroupRow) -> Iterator[PartitionView]:
     """All partitions of a group."""
-    names = ownership.names(state)
-    for row in ownership.rows_of(state, group.name, group.partitions):
-        yield from changed(group, None, row, names)
+    rows = list(ownership.rows_of(state, group.name, group.partitions))
+    return changed(group, [None] * len(rows), rows, ownership.names(state))
 
 
 def changed(
-    group: GroupRow, before: OwnershipRow | None, row: OwnershipRow, names: Sequence[str]
+    group: GroupRow, before: Sequence[OwnershipRow | None], rows: Sequence[OwnershipRow], names: Sequence[str]
 ) -> Iterator[PartitionView]:
-    """The partitions of a group's row that are not as they were `before`; `names` are node ids by number."""
-    for each in ownership.ownerships(row, ownership.differing(before, row)):
-        yield _view(group, each, names)
+    """The partitions of these rows of a group that are not as they were `before`, None where there was none; those
+    first. `names` are node ids by number."""
+    both = list(zip(before, rows, strict=True))
+    known = [(was, row) for was, row in both if was is not None]
+    for row in (row for was, row in both if was is None):
+        for each in ownership.ownerships(row, range(row.first, row.first + row.count)):
+            yield _view(group, each, names)
+    if known:
+        for each in ownership.changed([was for was, _ in known], [row for _, row in known]):
+            yield _view(group, each, names)
 
 
 def gone(row: OwnershipRow, number: int) -> Iterator[PartitionView]:
@@ -106,6 +112,6 @@ def handed_over_by(state: State, node: str) -> set[PartitionId]:
 
 
 def _view(group: GroupRow, each: Ownership, names: Sequence[str]) -> PartitionView:
-    copies = tuple(CopyView(NodeId(names[copy.node]), copy.state, copy.since) for copy in each.copies)
+    copies = tuple([CopyView(NodeId(names[copy.node]), copy.state, copy.since) for copy in each.copies])
     primary = None if each.acting is None else NodeId(names[each.acting])
     return PartitionView(group.name, group.number, each.partition, each.token, primary, copies, each.is_lost)

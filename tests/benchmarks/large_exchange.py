@@ -164,8 +164,9 @@ class Site:
         assert row is not None
         groups = {}
         for name, group in state.rows(GroupRow):
-            rows = ownership.rows_of(state, name, group.partitions) if number is not None else ()
-            states = {each: PartitionState.OWNING for row_ in rows for each in ownership.held_by(row_, number or 0)}
+            rows = list(ownership.rows_of(state, name, group.partitions))
+            held = () if number is None else ownership.held(rows, number)
+            states = {each.partition: PartitionState.OWNING for each in held}
             groups[name] = Copies(encode_codes(codes_of(states, group.partitions)))
         header = self.core.confirmed
         self._sequence += 1

@@ -1,5 +1,7 @@
 """A node's own copies, in a cluster that is shared out: maps, finished loads, drains (DESIGN §4.3)."""
 
+from collections.abc import Iterator, Sequence
+
 import pytest
 from tests.unit.streams.rules.exchanging import Shared
 
@@ -87,13 +89,13 @@ def test_a_map_of_many_groups_looks_at_each_row_once(monkeypatch: pytest.MonkeyP
     for number in range(8):
         found.create(f"g{number}", 4, 1)
     found.rest()
-    held_by, looked_at = ownership.held_by, list[str]()
+    held, looked_at = ownership.held, list[str]()
 
-    def counted(row: OwnershipRow, node: ownership.NodeNumber) -> list[int]:
-        looked_at.append(row.group)
-        return held_by(row, node)
+    def counted(rows: Sequence[OwnershipRow], node: ownership.NodeNumber) -> Iterator[ownership.Ownership]:
+        looked_at.extend(row.group for row in rows)
+        return held(rows, node)
 
-    monkeypatch.setattr(ownership, "held_by", counted)
+    monkeypatch.setattr(ownership, "held", counted)
     assert len(map_of(found, copies_of("n1")).groups) == 9
     assert len(looked_at) == len(set(looked_at)) == 9
 
