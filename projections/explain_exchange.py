@@ -41,7 +41,7 @@ _WORST_FIRST = ("NONE", "OVERDUE", "SILENT", None, "VALID")
 def explain_exchange(reading: Reading, age_ms: int, version: str) -> Explanation:
     """One exchange; raises as `exchanges.exchange` does."""
     found = exchanges.exchange(reading, age_ms, version)
-    missed, newest = paused.Missed(reading), exchanges.last_row(reading)
+    missed, newest = paused.Missed(reading, age_ms), exchanges.last_row(reading)
     is_newest = newest is not None and str(newest.version) == found.version
     silent = tuple(missed.silent.values()) if is_newest else ()
     facts = {

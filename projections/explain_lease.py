@@ -103,7 +103,7 @@ def explain_map(reading: Reading, age_ms: int, group: str, node: str) -> Explana
 def explain_single_map(reading: Reading, age_ms: int, name: str) -> Explanation:
     """What a server says that it holds, where that is not what the log says, and whether an exchange still needs it; it
     has no past."""
-    found, missed = single_maps.single_map(reading, age_ms, name), paused.Missed(reading)
+    found, missed = single_maps.single_map(reading, age_ms, name), paused.Missed(reading, age_ms)
     asked = missed.silent.get(NodeId(name))
     facts = dict(_said(found))
     if asked is not None:

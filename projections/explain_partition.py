@@ -34,13 +34,13 @@ _RANKS_MORE = 3
 """Servers that are named behind those that are wanted."""
 
 
-def explain_partition(reading: Reading, group: str, number: int) -> Explanation:
+def explain_partition(reading: Reading, age_ms: int, group: str, number: int) -> Explanation:
     """Why here, since when, after whom, and what is waited for; raises NotFound as `partition` does."""
     here = partition(reading, group, number)
     about = reading.row(GroupRow, group)
     assert about is not None, "a partition has a group"
     steps = list(islice(partition_history.steps(reading, group, number), _STEPS_MAX))
-    hand_over, unfit, waits = _hand_over(reading, here), _unfit(reading, about), _Paused(reading, here)
+    hand_over, unfit, waits = _hand_over(reading, here), _unfit(reading, about), _Paused(reading, age_ms, here)
     facts = {
         **dict(_why_here(reading, about, here)),
         **dict(_why_now(reading, here, steps)),
@@ -61,8 +61,8 @@ def explain_partition(reading: Reading, group: str, number: int) -> Explanation:
 class _Paused:
     """Whom a partition waits for that is PAUSED."""
 
-    def __init__(self, reading: Reading, here: Partition) -> None:
-        self.missed = paused.Missed(reading)
+    def __init__(self, reading: Reading, age_ms: int, here: Partition) -> None:
+        self.missed = paused.Missed(reading, age_ms)
         self.wait = self.missed.wait_of(here) if here.state == "PAUSED" else paused.Wait()
 
     def awaited(self) -> tuple[Awaited, ...]:

@@ -27,7 +27,7 @@ from topolog.projections.moments import iso
 from topolog.projections.packed import Condition
 from topolog.projections.partition_resources import Partition
 from topolog.projections.partitions import Names, rows_of
-from topolog.projections.resources import Awaited
+from topolog.projections.resources import Awaited, Lease
 from topolog.projections.sentences import counted
 from topolog.projections.store import Reading
 from topolog.streams.rules import outcome, placement
@@ -36,6 +36,9 @@ from topolog.streams.rules.exchange import Patience
 
 PATIENCE = Patience()
 """How long a coordinator waits, unless its settings say something else, which no reader knows."""
+
+_SILENT = ("SILENT", "OVERDUE", "NONE")
+"""Leases that are not renewed."""
 
 SAMPLE = 100
 """Partitions of a group that are looked at one by one, of those that are paused."""
@@ -61,8 +64,8 @@ class Wait(msgspec.Struct, frozen=True):
 class Missed:
     """Who is needed and not heard, in one reading. `answered`: whose map has come since it was asked, and when."""
 
-    def __init__(self, reading: Reading) -> None:
-        self._reading = reading
+    def __init__(self, reading: Reading, age_ms: int) -> None:
+        self._reading, self._age_ms = reading, age_ms
         self._last_copies: dict[str, bool] = {}
         self.row = reading.row(UnheardRow, "")
         self.exchange = exchanges.open_row(reading)
@@ -118,11 +121,22 @@ class Missed:
         return chosen or choice([each for each in candidates if each.node in present], asked, number)
 
     def at_most_ms(self, asked: Asked) -> int | None:
-        """Until a server that does not answer is out at the latest; None if no time ends that."""
-        if self.holds_last_copies(asked.node):
-            return None
-        evict = patience.span_since(self._reading, asked.at, PATIENCE.evict_ms)
-        return evict.left_ms + queries.cluster_row(self._reading).proceed_ms
+        """Until a server that does not answer is out at the latest, were it not heard again; None if no time ends
+        that."""
+        times = [] if (out_in_ms := self._out_in_ms(asked.node)) is None else [out_in_ms]
+        if not self.holds_last_copies(asked.node):
+            evict = patience.span_since(self._reading, asked.at, PATIENCE.evict_ms)
+            times.append(evict.left_ms + queries.cluster_row(self._reading).proceed_ms)
+        return min(times, default=None)
+
+    def _out_in_ms(self, node: str) -> int | None:
+        """Until the lease of a server that is silent is over for all; None while it is renewed, or nobody counts."""
+        lease = self._leases.get(node)
+        return lease.out_in_ms if lease is not None and lease.state in _SILENT else None
+
+    @cached_property
+    def _leases(self) -> dict[str, Lease]:
+        return {each.node: each for each in queries.leases(self._reading, self._age_ms)}
 
     def holds_last_copies(self, node: str) -> bool:
         """Whether no deadline stops the server, for it owns what no server owns that is here and heard."""
@@ -151,6 +165,8 @@ class Missed:
         """What ends the wait for a server, and when at the latest."""
         proceed_ms = queries.cluster_row(self._reading).proceed_ms
         lease = f"it answers; if it applies nothing it is out {proceed_ms} ms after its last renewal"
+        if (out_in_ms := self._out_in_ms(asked.node)) is not None:
+            return f"it answers; its lease is not renewed, and unless it is heard it is out in {ago(out_in_ms)}"
         if self.holds_last_copies(asked.node):
             last = "if it does, nothing stops it, for it may have the last copy of partitions"
             return f"{lease}; {last}: `topolog remove node {asked.node}` takes it out"

@@ -24,7 +24,7 @@ from topolog.projections.sentences import listed
 
 def of_exchanges(view: PendingView) -> Iterator[Pending]:
     """The exchange that is open, those that are to come, hand-overs under way."""
-    missed = paused.Missed(view.reading)
+    missed = paused.Missed(view.reading, view.age_ms)
     row = missed.exchange
     if row is not None:
         yield _exchange(view, row, missed)
@@ -104,7 +104,7 @@ def _hand_over(view: PendingView, row: HandOverRow) -> Pending:
 
 def of_partitions(view: PendingView) -> Iterator[Pending]:
     """By group: what is lost, what nobody acts for and no exchange is about to decide, what loads."""
-    missed = paused.Missed(view.reading)
+    missed = paused.Missed(view.reading, view.age_ms)
     is_next = missed.exchange is not None or view.reading.row(QueueRow, "") is not None
     for _, group in view.reading.rows(GroupRow):
         totals = partitions.condition_totals(view.reading, group.name)

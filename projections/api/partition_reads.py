@@ -59,7 +59,10 @@ async def explain_one_partition(
 ) -> Response:
     """Why it is where it is: what the affinity wants and why, who acts since when, who before, what it waits for."""
     return await here.one(
-        request, given, "Explanation", lambda r, _: explain_partition.explain_partition(r, group, partition)
+        request,
+        given,
+        "Explanation",
+        lambda r, age_ms: explain_partition.explain_partition(r, age_ms, group, partition),
     )
 
 

@@ -191,7 +191,7 @@ def _of_nodes(
     slowest = max(answered.values(), default=0)
     is_open = found.state == "OPEN"
     if is_open:
-        came_ms = paused.Missed(reading).answered
+        came_ms = paused.Missed(reading, frame.as_of.age_ms).answered
         answered = {node: max(0, came_ms[node] - began_ms) for node in found.asked if node in came_ms}
     for node in dict.fromkeys((*found.asked, *found.unheard)):
         href = frame.to("nodes", node)

@@ -21,7 +21,7 @@ def page(asked: PageRequest, name: str) -> str:
         for each in (number - 1, number + 1)
         if 0 <= each <= last
     ]
-    told = things.explained(lambda: explain_partition.explain_partition(asked.reading, group, number))
+    told = things.explained(lambda: explain_partition.explain_partition(asked.reading, asked.age_ms, group, number))
     return rendered(
         "partition.html",
         frame,

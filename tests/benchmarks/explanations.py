@@ -77,11 +77,11 @@ def measure(reading: Reading) -> dict[str, Value]:
     numbers = random.Random(2)
 
     def partition() -> object:
-        return explain_partition.explain_partition(reading, "orders", numbers.randrange(PARTITIONS))
+        return explain_partition.explain_partition(reading, 0, "orders", numbers.randrange(PARTITIONS))
 
     def past_partition() -> object:
         then = reading.as_of(numbers.randrange(reading.position // 10, reading.position))
-        return explain_partition.explain_partition(then, "orders", numbers.randrange(PARTITIONS))
+        return explain_partition.explain_partition(then, 0, "orders", numbers.randrange(PARTITIONS))
 
     why = timed("why is partition p on node n", partition)
     why_then = timed("the same, as of the past", past_partition)

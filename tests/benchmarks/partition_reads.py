@@ -83,7 +83,7 @@ def questions(groups: int) -> dict[str, Question]:
         "any page": any_page,
         "one partition by name": lambda r: msgspec.json.encode(partitions.partition(r, middle, 511)),
         "its history": lambda r: msgspec.json.encode(list(partition_history.of_partition(r, middle, 511))),
-        "why it is there": lambda r: msgspec.json.encode(explain_partition.explain_partition(r, middle, 511)),
+        "why it is there": lambda r: msgspec.json.encode(explain_partition.explain_partition(r, 0, middle, 511)),
         "the first page": page({}),
         "a page in the middle": page({}, f"{middle}/511"),
         "the same as of ten positions before": lambda r: page({}, f"{middle}/511")(r.as_of(r.position - 10)),

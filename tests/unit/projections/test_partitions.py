@@ -334,11 +334,14 @@ def test_an_open_exchange_says_whom_it_waits_for(cluster: Sharing, get: Get) -> 
     facts = said["facts"]
     assert facts["waits for n4"].startswith(f"its single map; asked at position {cluster.position - 1} (")
     assert facts["waits for n4"].endswith("none of its heartbeats has been confirmed since it joined")
-    assert "if it does, it is stopped 60000 ms after position" in facts["n4 is waited for until"]
+    assert "its lease is not renewed, and unless it is heard it is out in" in facts["n4 is waited for until"]
     assert facts["has not answered"] == "n4"
     assert said["facts"]["next"].startswith("`topolog explain node n4`")
     assert said["facts"]["queued"].startswith("GROUP_CREATED carts")
     assert [cause["event"] for cause in said["causes"]] == ["NodeJoined", "ExchangeStarted"]
+    cluster.chronicle.renew("n1", "n2", "n3", "n4")
+    facts = get("/exchanges/newest/explain")["item"]["facts"]
+    assert "if it does, it is stopped 60000 ms after position" in facts["n4 is waited for until"]
     cluster.exchange()
     assert get("/exchanges/newest/explain")["item"]["facts"]["phase"] == "completed"
 
@@ -476,6 +479,7 @@ def paused(chronicle: Chronicle) -> Sharing:
     cluster.leave("n1")
     chronicle.renew("n2")
     cluster.join("n1")
+    chronicle.renew("n1", "n2")
     cluster.settle_exchange()
     passed(cluster, "gather")
     cluster.settle_exchange()
@@ -505,6 +509,26 @@ def test_a_paused_partition_says_whom_it_waits_for_and_what_goes_on(paused: Shar
     )
     served = next(number for number in range(16) if number not in numbers)
     assert "goes on meanwhile" not in get(f"/partitions/orders/{served}/explain")["item"]["facts"]
+
+
+def test_the_lease_ends_the_wait_for_a_silent_owner_of_last_copies(chronicle: Chronicle, get: Get) -> None:
+    """DS16: no deadline stops it as long as it is heard; it is not, so it is out when its lease is over."""
+    cluster = shared_out(chronicle, "n1", "n2", backups=0)
+    cluster.leave("n1")
+    cluster.join("n1")
+    cluster.settle_exchange()
+    passed(cluster, "gather")
+    cluster.settle_exchange()
+    lease = get("/leases/n1")["item"]
+    assert lease["state"] == "NONE", "it has joined, and was never renewed"
+    said = get(f"/partitions/orders/{of_n1(cluster)[0]}/explain")["item"]
+    (at_most_ms,) = (each["at_most_ms"] for each in said["waiting_for"])
+    assert 0 < at_most_ms <= lease["out_in_ms"]
+    assert "unless it is heard it is out in" in said["facts"]["n1 is waited for until"]
+    pending = {each["kind"]: each for each in get("/pending")["items"]}
+    for kind in ("PAUSED", "EXCHANGE"):
+        assert 0 < pending[kind]["at_most_ms"] <= at_most_ms
+        assert pending[kind]["ends"].startswith("in ")
 
 
 def test_what_waits_for_a_silent_owner_is_explained_while_its_primary_is_gone(chronicle: Chronicle, get: Get) -> None:
