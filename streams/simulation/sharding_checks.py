@@ -49,6 +49,7 @@ class PartitionChecks:
     def judge_set(self, whole: list[Standing]) -> None:
         """A whole set: how it has changed the partitions."""
         if not any(isinstance(each.event, _CHANGES) for each in whole):
+            self.acknowledged.judge_set(self._ledger.state, whole, ())
             return
         state, before = self._ledger.state, self._rows
         self._rows = dict(state.rows(OwnershipRow))
