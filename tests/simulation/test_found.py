@@ -24,7 +24,7 @@ from topolog.streams.node.past_disk import MemoryDisk
 from topolog.streams.node.session import Session
 from topolog.streams.rules.exchange import Patience
 from topolog.streams.simulation.checks import Checks
-from topolog.streams.simulation.faults import Act
+from topolog.streams.simulation.faults import Act, Kind
 from topolog.streams.simulation.run import Case, replay
 from topolog.streams.simulation.world import World
 
@@ -226,9 +226,9 @@ def test_a_reset_whose_exchange_has_missed_somebody_is_known_for_one_by_the_chec
     """DS17: the exchange that hears it gives up what is lost, though that one was asked for by nobody. No partition has
     changed in between, and the check had looked only where one had."""
     acts = (
-        Act(2_349, "groups", 20.0, 3_139_519_090),
-        Act(3_017, "wipes", 20.0, 3_977_841_873),
-        Act(4_337, "slow_reads", 500.0, 1_840_577_845),
-        Act(4_603, "groups", 20.0, 491_605_016),
+        Act(2_349, Kind.SHARE, 20.0, 3_139_519_090),
+        Act(3_017, Kind.WIPE, 20.0, 3_977_841_873),
+        Act(4_337, Kind.SLOW, 500.0, 1_840_577_845),
+        Act(4_603, Kind.SHARE, 20.0, 491_605_016),
     )
     replay(Case(8_259, 4_894, acts))
