@@ -17,8 +17,10 @@ only shorten the wait. NodeLeft is logged only when the lease is provably over, 
 
 A lease alone makes every crash cost proceed_ms. A death certificate (NodeDied, of a sentinel process that has seen the
 service's process gone) ends the lease at once: a dead process cannot act, and its forked children hold no lease
-(`streams/node/guards.py` compares process ids). Its heartbeats may still be under way and its renewals in flight; they
-stand in the log before NodeLeft or are ignored, and nobody is left to rely on them.
+(`streams/node/guards.py` compares process ids). So does a release, and the join of a process that holds the lock on the
+dead one's folder. Each of the three shows the secret of the life that it ends (`proof.py`); what does not is no proof,
+whoever has written it, and the lease is waited for. Heartbeats of the dead may still be under way and their renewals in
+flight; they stand in the log before NodeLeft or are ignored, and nobody is left to rely on them.
 
 The waiting side is `streams/rules/verdict.py`, the holding side `streams/node/lease.py`. How both terms are changed
 while leases run stands in `lease_terms.py`.
@@ -80,6 +82,7 @@ class NodeRow(Row, frozen=True):
     attributes: Mapping[str, str]
     capabilities: tuple[str, ...]
     folder: str
+    seal: bytes
     joined_at: Position
     stopped_at: Position | None = None
     left_at: Position | None = None
@@ -141,8 +144,8 @@ class Blocked(msgspec.Struct, frozen=True):
 class Heartbeat(msgspec.Struct, frozen=True):
     """Sign of life, acknowledgement and release in one; `sequence` counts from 1 within the incarnation.
 
-    `fenced`: the sender holds no valid lease now and asks for its echo at once. `release`: this incarnation has stopped
-    serving for good; nothing of it follows.
+    `fenced`: the sender holds no valid lease now and asks for its echo at once. `secret` is shown by a release, which
+    says that this incarnation has stopped serving for good and nothing of it follows; it is empty in all others.
     """
 
     node: NodeId
@@ -153,18 +156,23 @@ class Heartbeat(msgspec.Struct, frozen=True):
     blocked: Blocked | None
     capabilities: tuple[str, ...]
     fenced: bool
-    release: bool
+    secret: bytes = b""
+
+    @property
+    def is_release(self) -> bool:
+        return bool(self.secret)
 
 
 class NodeDied(msgspec.Struct, frozen=True):
     """Death certificate: nothing of this incarnation acts any more, whatever of it still arrives.
 
     Its process has died, as its sentinel has seen, or it gave up before it was a member. A dead process cannot act, so
-    the certificate stands for the release of the whole incarnation and no sequence takes it back.
+    the certificate stands for the release of the whole incarnation and no sequence takes it back. `secret` proves it.
     """
 
     node: NodeId
     incarnation: Incarnation
+    secret: bytes
 
 
 class NodeJoined(msgspec.Struct, frozen=True):
@@ -261,6 +269,7 @@ def _join(state: State, event: NodeJoined, place: Place) -> None:
         attributes=joiner.attributes,
         capabilities=joiner.capabilities,
         folder=joiner.folder,
+        seal=joiner.seal,
         joined_at=place.position,
         kinship=event.kinship,
     )

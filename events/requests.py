@@ -58,7 +58,8 @@ class Joiner(msgspec.Struct, frozen=True):
     """A process that wants to be a member.
 
     `folder` is the id of the data folder whose exclusive lock it holds, empty for none; `replaces` is the member that
-    it read of while it held the lock, so that a dead process's join that lands late replaces nobody.
+    it read of while it held the lock, so that a dead process's join that lands late replaces nobody, and `proof` is
+    that one's secret. `seal` is that of its own (`proof.py`).
     """
 
     node: str
@@ -70,6 +71,8 @@ class Joiner(msgspec.Struct, frozen=True):
     folder: str = ""
     replaces: int | None = None
     types: tuple[DeclaredType, ...] = ()
+    seal: bytes = b""
+    proof: bytes = b""
 
 
 class JoinRequested(Request, frozen=True):

@@ -55,7 +55,7 @@ def cause_of(decision: Decision, state: State, reports: Reports, agenda: Agenda,
 
 def _cause(decision: Decision, state: State, reports: Reports, agenda: Agenda) -> str:
     match decision:
-        case m.NodeLeft(node=node) if (node, decision.incarnation) in reports.obituary.dead:
+        case m.NodeLeft(node=node) if reports.obituary.is_dead(state, node, decision.incarnation):
             return reports.source(node)
         case m.NodeLeft(node=node, renewed_at=renewed_at):
             lapsed = f"lease/{node}/{decision.incarnation}/{renewed_at}/"

@@ -40,6 +40,7 @@ from topolog.events.topics import PARTITIONS, RECORD_BYTES_MAX, Topic
 from topolog.streams.coordinator.agenda import Agenda
 from topolog.streams.coordinator.causes import cause_of
 from topolog.streams.coordinator.exchanges import Exchanges, known_of, maps_from
+from topolog.streams.coordinator.obituary import is_forged
 from topolog.streams.coordinator.reports import Reports
 from topolog.streams.coordinator.resuming import Inputs
 from topolog.streams.rules import (
@@ -205,6 +206,8 @@ class Core:
         self._inputs.hear(entry)
         self.reports.obituary.pass_time((entry.topic.code, entry.partition), entry.appended_at_ms)
         match self._decoded(entry):
+            case m.Heartbeat() | m.NodeDied() as sign if is_forged(self.state, sign):
+                self.dead.append(Dead(entry, f"a {type(sign).__name__} that ends a life and does not show its secret"))
             case m.Heartbeat() as heartbeat:
                 self.reports.hear(self.state, heartbeat, entry)
             case m.NodeDied() as died:

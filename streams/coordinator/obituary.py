@@ -1,17 +1,18 @@
 """Death certificates that a coordinator has heard: whom nobody needs to wait for, and what must be read again for it.
 
-Threats. A certificate may be heard before the join of its incarnation is decided, for the two stand on topics of their
-own; then it must not be forgotten, or a process that is gone becomes a member that every decision waits for until its
-lease has run out. What is only remembered is lost with the process that remembers it. And heartbeats of the dead, late
-sends, may follow their certificate.
+Threats. A certificate may be a lie of somebody who may write `heartbeats`. It may be heard before the join of its
+incarnation is decided, for the two stand on topics of their own; then it must not be forgotten, or a process that is
+gone becomes a member that every decision waits for until its lease has run out. What is only remembered is lost with
+the process that remembers it. And heartbeats of the dead, late sends, may follow their certificate.
 
-How it works. Every certificate is remembered, up to CERTIFICATES_KEPT, so a join that comes later is refused. While its
-incarnation is unknown to the log, what the accepted sets say to have read of its partition stops short of it (`limit`),
-so that the next leader hears it again (K4); to hear heartbeats twice does no harm, their sequences do not grow. That
-ends HELD_MS later by the time of its own partition, or one certificate of a process that never joined would be read for
-ever; other partitions may have brokers with other clocks. While nothing follows in its partition nothing is read twice
-but itself. If a join is decided even later, and a take-over lay in between, that incarnation costs its lease: slow,
-never wrong.
+How it works. A certificate shows the secret of the life that it ends (`events/proof.py`), and is remembered with the
+seal of what it shows, up to CERTIFICATES_KEPT. A join that comes later is refused if that is its seal; it does not mind
+what others have said of it. Of a life that the log knows a false one is not remembered at all. While its incarnation
+is unknown to the log, what the accepted sets say to have read of its partition stops short of it (`limit`), so that the
+next leader hears it again (K4); to hear heartbeats twice does no harm, their sequences do not grow. That ends HELD_MS
+later by the time of its own partition, or one certificate of a process that never joined would be read for ever; other
+partitions may have brokers with other clocks. While nothing follows in its partition nothing is read twice but itself.
+If a join is decided even later, and a take-over lay in between, that incarnation costs its lease: slow, never wrong.
 """
 
 from collections.abc import Mapping
@@ -20,13 +21,15 @@ import msgspec
 
 from topolog.events.ids import Incarnation, NodeId, Offset
 from topolog.events.log import Entry
-from topolog.events.membership import NodeDied, NodeRow, WaitingJoinRow
+from topolog.events.membership import Heartbeat, NodeDied, NodeRow, WaitingJoinRow
+from topolog.events.proof import seal_of
 from topolog.events.state import State
 
 CERTIFICATES_KEPT = 4096
 HELD_MS = 10_000
 
-Life = tuple[NodeId, Incarnation]
+Life = tuple[NodeId, Incarnation, bytes]
+"""A node, its incarnation and its seal: that of the secret which was shown."""
 
 
 class _Held(msgspec.Struct, frozen=True):
@@ -47,7 +50,7 @@ class Obituary:
         row = state.get(NodeRow, died.node)
         if row and row.incarnation == died.incarnation and not row.is_member:
             return False
-        life = (died.node, died.incarnation)
+        life = (died.node, died.incarnation, seal_of(died.secret))
         self.dead[life] = None
         if not _is_settled_at_once(state, died):
             self._held.setdefault(life, _Held((entry.topic.code, entry.partition), entry.offset, entry.appended_at_ms))
@@ -56,6 +59,11 @@ class Obituary:
             del self.dead[oldest]
             self._held.pop(oldest, None)
         return True
+
+    def is_dead(self, state: State, node: NodeId, incarnation: Incarnation) -> bool:
+        """Whether a proof was heard that this life, which the log knows, is over."""
+        seal = _seal(state, node, incarnation)
+        return seal is not None and (node, incarnation, seal) in self.dead
 
     def pass_time(self, partition: tuple[int, int], appended_at_ms: int) -> None:
         """The log's own time has come to be this in one partition."""
@@ -70,6 +78,24 @@ class Obituary:
             if held.partition in limited:
                 limited[held.partition] = min(limited[held.partition], held.offset)
         return limited
+
+
+def is_forged(state: State, sign: Heartbeat | NodeDied) -> bool:
+    """Whether it says that a life is over which the log knows, and shows another secret than that one's."""
+    if isinstance(sign, Heartbeat) and not sign.is_release:
+        return False
+    seal = _seal(state, sign.node, sign.incarnation)
+    return seal is not None and seal != seal_of(sign.secret)
+
+
+def _seal(state: State, node: NodeId, incarnation: Incarnation) -> bytes | None:
+    """That of a life which the log knows, None for any other."""
+    row, waiting = state.get(NodeRow, node), state.get(WaitingJoinRow, node)
+    if row is not None and row.incarnation == incarnation:
+        return row.seal
+    if waiting is not None and waiting.joiner.incarnation == incarnation:
+        return waiting.joiner.seal
+    return None
 
 
 def _is_settled_at_once(state: State, died: NodeDied) -> bool:

@@ -54,10 +54,10 @@ class Reports:
 
     def hear(self, state: State, heartbeat: Heartbeat, entry: Entry) -> None:
         """The newest heartbeat of a member's present incarnation; any other says nothing."""
-        if (heartbeat.node, heartbeat.incarnation) in self.obituary.dead:
-            return
         row, before = state.get(NodeRow, heartbeat.node), self.hearing.get(heartbeat.node)
         if row is None or not row.is_member or row.incarnation != heartbeat.incarnation:
+            return
+        if self.obituary.is_dead(state, row.node, row.incarnation):
             return
         same = before if before and before.incarnation == heartbeat.incarnation else None
         if same and heartbeat.sequence <= same.sequence:
@@ -67,7 +67,7 @@ class Reports:
             heartbeat.sequence,
             same.applied if same else NOWHERE,
             heartbeat.fenced,
-            heartbeat.release,
+            heartbeat.is_release,
             entry.appended_at_ms,
             heartbeat.drained,
             heartbeat.blocked,

@@ -163,7 +163,7 @@ class HealthApp:
         self._measures.heartbeats += 1
         told = windows.told(before, after)
         self._accounts[key] = windows.encode(told or after)
-        self._silence.heard(beat.node, asyncio.get_running_loop().time(), is_last=beat.release)
+        self._silence.heard(beat.node, asyncio.get_running_loop().time(), is_last=beat.is_release)
         if told:
             _warn(before, told.health)
             self._measures.note(beat.node, told.health)

@@ -161,7 +161,7 @@ def _health(
         fence_ms=terms.fence_ms,
         heartbeat_ms=terms.heartbeat_ms,
         fenced=beat.fenced,
-        released=beat.release,
+        released=beat.is_release,
         minutes=_with(minutes, one, heard.appended_ms),
         whole=(whole or Figures()).plus(one),
     )

@@ -208,8 +208,9 @@ class NodeCore:
         self.owes_map = False
         return self.copies.next_map(self.state, self.incarnation, self.applied, counters, self._fold.header.term)
 
-    def heartbeat(self, now_ns: int, *, release: bool = False) -> m.Heartbeat:
-        """The next heartbeat; `now_ns` was read before this call, and the record goes to the producer after it."""
+    def heartbeat(self, now_ns: int, *, secret: bytes = b"") -> m.Heartbeat:
+        """The next heartbeat, with the secret if it is a release; `now_ns` was read before this call, and the record
+        goes to the producer after it."""
         self._sequence += 1
         self.lease.sent(self._sequence, now_ns)
         self.wants_acknowledgement = False
@@ -222,7 +223,7 @@ class NodeCore:
             blocked=self.blocked,
             capabilities=self._capabilities,
             fenced=not self.lease.is_valid(now_ns),
-            release=release,
+            secret=secret,
         )
 
     def is_of_this_life(self, position: Position) -> bool:

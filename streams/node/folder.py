@@ -23,13 +23,15 @@ class FolderLock:
 
     The file's content is the folder's random id, made with the folder: two folders of one node are not one. A copy of a
     folder has the same content, and its lock proves nothing about the original: so the id that is told says as well
-    which file it is, and since which start of which machine. After another start the former lease is waited for.
+    which file it is, and since which start of which machine. After another start the former lease is waited for. `key`
+    is the content, which nobody is told: from it the secrets of the lives in this folder follow (`events/proof.py`).
     """
 
     def __init__(self, folder: Path, node: str) -> None:
         self._path = folder / "topolog-node.lock"
         self._node = node
         self._descriptor: int | None = None
+        self.key = b""
 
     def acquire(self) -> str:
         """Take the lock; the folder's id. Raises FolderInUse, or BadInput if it cannot be used."""
@@ -48,7 +50,9 @@ class FolderLock:
             ) from error
         self._descriptor = descriptor
         file = os.fstat(descriptor)
-        told = f"{self._id_in(descriptor)} {file.st_dev} {file.st_ino} {_boot()}"
+        known = self._id_in(descriptor)
+        self.key = known.encode()
+        told = f"{known} {file.st_dev} {file.st_ino} {_boot()}"
         return hashlib.blake2b(told.encode(), digest_size=_ID_CHARS // 2).hexdigest()
 
     def let_go(self) -> None:

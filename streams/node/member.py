@@ -145,6 +145,8 @@ class Member(Sharing, Schema):
             undo.callback(self._reader.close)
             undo.callback(self._writer.close)
             self._session = Session(self._reader, self._writer, self._clock, joiner, self._hooks, disk=self._past)
+            if self._folder:
+                self._session.key = self._folder.key
             self.lease = LeaseGuard(self._clock, self._session, is_client=self._kind is NodeKind.CLIENT)
             self._declaring = Declaring(self._session, self._waits, lambda: self._may_rely_on_what_it_knows)
             tell_children(self)
@@ -291,6 +293,11 @@ class Member(Sharing, Schema):
             with contextlib.suppress(OutOfTime, TopologError):
                 stopped = self._waits.when(lambda: self._session.core.phase is not Phase.STOPPING or None)
                 stopped.result(_CLOSE_TIMEOUT_S)
+
+    @property
+    def last_words(self) -> NodeDied | None:
+        """What its sentinel says when this process has died; None before it first asks to join."""
+        return self._session.last_words
 
     def _end_threads(self) -> None:
         self._stopping.set()

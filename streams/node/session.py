@@ -34,6 +34,7 @@ from topolog.events.levels import announced
 from topolog.events.log import Entry, LogReader, LogWriter, OnDelivery
 from topolog.events.lookahead import LookAhead
 from topolog.events.membership import LeaveReason, NodeDied, NodeRow
+from topolog.events.proof import SECRET_BYTES, seal_of, secret_of
 from topolog.events.requests import Joiner, JoinRequested, OutcomeRow, Status
 from topolog.events.single_maps import split_map
 from topolog.events.terms import ClusterRow
@@ -65,6 +66,10 @@ RETURNS_AFTER = (LeaveReason.FENCED, LeaveReason.DIED)
 class Session:
     """`joiner` says who joins; its incarnation is replaced by a fresh one at each join. `chance` draws 63 bits.
     `disk` is that of the joiner's data folder, if it is a server and has one; `codec` that of its build.
+
+    `key`: from which the secrets of its lives follow (`events/proof.py`); to be set to that of the folder, if there is
+    one, before the first step. `last_words`: the certificate of the life that was announced last, for whoever outlives
+    this process.
 
     `folding` is held while the state changes, for those who look at it from another thread.
     """
@@ -102,6 +107,8 @@ class Session:
         self._join: RequestId | None = None
         self._beating = threading.Lock()
         self._next_beat_ns = 0
+        self.key = secrets.token_bytes(SECRET_BYTES)
+        self.last_words: NodeDied | None = None
         self._released = False
         self._announced: Incarnation | None = None
         self._farewell_heard: Incarnation | None = None
@@ -110,6 +117,11 @@ class Session:
         now_ns = clock.monotonic_ns()
         self._restorer: Restorer | None = Restorer(self._reader, now_ns, codec)
         self._restore(self._restorer, (), now_ns)
+
+    @property
+    def _secret(self) -> bytes:
+        assert self.last_words is not None, "nothing was ever announced"
+        return self.last_words.secret
 
     @property
     def lease(self) -> Lease:
@@ -223,7 +235,7 @@ class Session:
             if not release and not self._noting.may_beat():  # a release is never renewed
                 return
             due_ns = self._clock.monotonic_ns() + self.heartbeat_ms * _NS_PER_MS
-            heartbeat = self.core.heartbeat(self._clock.boottime_ns(), release=release)
+            heartbeat = self.core.heartbeat(self._clock.boottime_ns(), secret=self._secret if release else b"")
             on_delivery = self._farewell_of(heartbeat.incarnation) if release else None
             self._writer.append(Topic.HEARTBEATS, self.core.node, CODEC.encode(heartbeat), on_delivery=on_delivery)
             reach("node.beaten")
@@ -300,7 +312,7 @@ class Session:
     def _renounce(self) -> None:
         """End an incarnation whose join is not decided: if it is granted, nobody has to wait for a lease of it."""
         with self._beating:
-            died = NodeDied(self.core.node, self.core.incarnation)
+            died = NodeDied(self.core.node, self.core.incarnation, self._secret)
             self.core.renounce()
         on_delivery = self._farewell_of(died.incarnation)
         self._writer.append(Topic.HEARTBEATS, died.node, CODEC.encode(died), on_delivery=on_delivery)
@@ -390,12 +402,19 @@ class Session:
         past = self._noting.past
         incarnation = Incarnation(self._chance())
         self._announced = incarnation
-        self._service.announce(NodeDied(self.core.node, incarnation))
+        self.last_words = NodeDied(self.core.node, incarnation, secret_of(self.key, incarnation))
+        self._service.announce(self.last_words)
         self.core.incarnate(incarnation, self._whole({}))  # it may be of another history: the join's answer says so
         self._join = RequestId(f"{self.core.node[-150:]}-{incarnation:016x}.join", 1)  # however many others are open
         row = self.core.state.get(NodeRow, self.core.node)
         replaces = row.incarnation if row and row.is_member and self._joiner.folder else None
-        joiner = msgspec.structs.replace(self._joiner, incarnation=incarnation, replaces=replaces)
+        joiner = msgspec.structs.replace(
+            self._joiner,
+            incarnation=incarnation,
+            replaces=replaces,
+            seal=seal_of(self.last_words.secret),
+            proof=b"" if replaces is None else secret_of(self.key, replaces),
+        )
         assert self.core.log_id is not None
         self.requests.send(JoinRequested(self._join, self.core.log_id, self.core.node, "", joiner, past))
         reach("node.join-sent")

@@ -27,9 +27,9 @@ from topolog.events.cluster_state import ClusterState
 from topolog.events.codec import CODEC
 from topolog.events.errors import BadInput, Refused, Unreachable
 from topolog.events.fold import Fold, Folded, Ignored
-from topolog.events.ids import NOWHERE, Incarnation, NodeId, Offset, Position
+from topolog.events.ids import NOWHERE, Offset, Position
 from topolog.events.log import Entry, Headers, InMemoryLog, LogReader, LogWriter, OnDelivery, Partition
-from topolog.events.membership import NodeDied, NodeRow, Standing
+from topolog.events.membership import NodeRow, Standing
 from topolog.events.object_definition import Statement
 from topolog.events.objects import ChangeStatus, change_row
 from topolog.events.requests import ClusterStateRequested, SchemaChangeRequested, Status, outcome_of
@@ -154,6 +154,7 @@ class LocalCluster:
         self.clock = clock or ManualClock()
         self.log = InMemoryLog(self.clock.wall_ms)
         self._links: dict[str, Link] = {}
+        self._nodes: dict[str, Member] = {}
         self._coordinators = 0
         self._asked = 0
         self._stopping = threading.Event()
@@ -291,9 +292,8 @@ class LocalCluster:
         """End a node as `kill -9` would: it releases nothing. Its sentinel speaks for it unless `certificate` is False,
         as when the machine is lost: then it is out of the membership once its lease is over."""
         self._link(name).end(f"Node {name!r} was killed.")
-        row = self._members().get(name)
-        if certificate and row:
-            died = NodeDied(NodeId(name), Incarnation(row.incarnation))
+        died = self._nodes[name].last_words
+        if certificate and died:
             self.log.put(Topic.HEARTBEATS, name, CODEC.encode(died))
         del self._links[name]
         self.settle()
@@ -325,6 +325,7 @@ class LocalCluster:
         if name in self._links and self._links[name].is_live:
             self._links[name].end(f"Another node {name!r} was made.")
         link = self._links[name] = Link(self.log, self.clock, lambda: node.failure is not None)
+        self._nodes[name] = node
         return link, link
 
     def _link(self, name: str) -> Link:

@@ -27,6 +27,7 @@ from topolog.events.membership import (
     pack_renewals,
 )
 from topolog.events.names import is_name, is_printable
+from topolog.events.proof import seal_of
 from topolog.events.requests import (
     Joiner,
     JoinRequested,
@@ -67,8 +68,9 @@ class Heard(msgspec.Struct, frozen=True):
 
 Hearing = Mapping[NodeId, Heard]
 
-Dead = Collection[tuple[NodeId, Incarnation]]
-"""Incarnations whose death certificate has been heard: none of them acts, none of them will."""
+Dead = Collection[tuple[NodeId, Incarnation, bytes]]
+"""Lives whose death certificate has been heard, with the seal of the secret that it showed: where that is the life's
+own, it does not act, and never will."""
 
 
 def decide(
@@ -131,7 +133,7 @@ def settle(state: State, hearing: Hearing, lapsed: Iterable[str], dead: Dead = (
     """
     due = frozenset(lapsed)
     for node in members(state):
-        heard, is_dead = hearing.get(node.node), (node.node, node.incarnation) in dead
+        heard, is_dead = hearing.get(node.node), (node.node, node.incarnation, node.seal) in dead
         if not (is_dead or due or (heard and heard.release)):
             continue
         lease = lease_of(state, node)
@@ -147,7 +149,7 @@ def settle(state: State, hearing: Hearing, lapsed: Iterable[str], dead: Dead = (
 
 
 def _is_dead(joiner: Joiner, dead: Dead) -> bool:
-    return (joiner.node, joiner.incarnation) in dead
+    return (joiner.node, joiner.incarnation, joiner.seal) in dead
 
 
 def _died(joiner: Joiner) -> str:
@@ -231,11 +233,13 @@ def _kinship(
 
 
 def _proves_it_gone(joiner: Joiner, former: NodeRow) -> bool:
-    """The joining process read of this very incarnation while it held the lock that this incarnation had held.
+    """The joining process read of this very incarnation while it held the lock that this incarnation had held, and
+    shows its secret, which the folder has.
 
     Another folder, or none on either side, proves nothing: the former process may live on another machine.
     """
-    return bool(joiner.folder) and joiner.folder == former.folder and joiner.replaces == former.incarnation
+    is_same = bool(joiner.folder) and joiner.folder == former.folder and joiner.replaces == former.incarnation
+    return is_same and seal_of(joiner.proof) == former.seal
 
 
 def _check_joiner(state: State, joiner: Joiner) -> None:

@@ -18,6 +18,7 @@ from topolog.events.fold import Fold, Folded
 from topolog.events.ids import NOWHERE, Incarnation, Offset, Position
 from topolog.events.log import Headers, OnDelivery
 from topolog.events.membership import FENCING, Heartbeat, NodeDied, NodeJoined
+from topolog.events.proof import SECRET_BYTES
 from topolog.events.requests import Joiner, NodeKind
 from topolog.events.state import State
 from topolog.events.terms import CoordinatorDied
@@ -190,6 +191,7 @@ class NodeProcess(Process):
             chance=lambda: self.chance.getrandbits(63),
             disk=disk.past if joiner.folder and self.is_server else None,
         )
+        self.session.key = joiner.folder.encode() or self.chance.randbytes(SECRET_BYTES)
         self._guard = LeaseGuard(self.clock, self.session, is_client=not self.is_server)
         schema = Definitions(joiner, self.clock, self.shard, self.session, self._guard)
         table_chance = random.Random(f"{shard_seed} tables")
@@ -301,7 +303,7 @@ class NodeProcess(Process):
 
     def _note_heartbeat(self, heartbeat: Heartbeat) -> None:
         self.handed[heartbeat.incarnation, heartbeat.sequence] = self.clock.boottime_ns()
-        if heartbeat.release:
+        if heartbeat.is_release:
             self.released.add(heartbeat.incarnation)
 
 

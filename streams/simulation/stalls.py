@@ -177,7 +177,6 @@ class Beater:
             None,
             _CAPABILITIES,
             fenced,
-            False,
         )
         self.writer.append(Topic.HEARTBEATS, self.name, CODEC.encode(beat))
 

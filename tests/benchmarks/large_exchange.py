@@ -22,7 +22,7 @@ from functools import partial
 from pathlib import Path
 
 from tests.benchmarks.told import add_json, spread, tell
-from tests.unit.projections.chronicle import LOG_ID, Chronicle
+from tests.unit.projections.chronicle import LOG_ID, SECRET, Chronicle
 
 from topolog.events import membership as m
 from topolog.events import ownership
@@ -111,7 +111,7 @@ class Site:
     def die(self, node: str) -> None:
         row = self.core.state.get(m.NodeRow, node)
         assert row is not None
-        self.core.hear(self._entry(Topic.HEARTBEATS, node, m.NodeDied(row.node, row.incarnation)))
+        self.core.hear(self._entry(Topic.HEARTBEATS, node, m.NodeDied(row.node, row.incarnation, SECRET)))
         self.core.settle()
 
     def join(self, node: str) -> None:
@@ -154,7 +154,6 @@ class Site:
         beat = m.Heartbeat(
             *(asked.node, asked.incarnation, self._sequence, applied, header.position, None, CAPABILITIES),
             fenced=False,
-            release=False,
         )
         yield self._entry(Topic.HEARTBEATS, asked.node, beat)
 

@@ -188,7 +188,7 @@ def test_foreign_records_are_counted_and_passed_over(health: Health) -> None:
     """Bytes that are no record, a tombstone, a record of another kind, another node's key, another log; and death
     certificates, which belong there and are none of its business."""
     worker = health.worker()
-    certificate = CODEC.encode(NodeDied(NodeId("n1"), Incarnation(9)))
+    certificate = CODEC.encode(NodeDied(NodeId("n1"), Incarnation(9), b"shown"))
     other_log = CODEC.encode(heartbeat(1, node="n1", log_id=b"another log ...."))
     foreign = [b"\xc3\x01garbage", b"", CODEC.encode(TermEnded(1))]
     for value in [*foreign, CODEC.encode(heartbeat(1, node="n2")), other_log, certificate]:

@@ -18,6 +18,7 @@ from topolog.events.log import InMemoryLog
 from topolog.events.membership import FENCING
 from topolog.events.object_definition import Statement
 from topolog.events.objects import ChangeRow, SchemaChangeCommitted, SchemaChangeRolledBack, change_row
+from topolog.events.proof import SECRET_BYTES
 from topolog.events.requests import Joiner, NodeKind, SchemaChangeRequested
 from topolog.events.topics import Topic
 from topolog.streams.coordinator.core import Role
@@ -88,6 +89,7 @@ class Server:
         self.session = Session(
             self.reader, self.writer, self.clock, joiner, self.hooks, chance=lambda: chance.getrandbits(63)
         )
+        self.session.key = folder.encode() or chance.randbytes(SECRET_BYTES)
         self.guard = LeaseGuard(self.clock, self.session)
         self.schema: Schema = Definitions(joiner, self.clock, self.hooks, self.session, self.guard)
 

@@ -51,7 +51,9 @@ class Cluster:
 
     def node(self, writer: InMemoryWriter | None = None, disk: MemoryDisk | None = None) -> Session:
         writer, chance = writer or self.log.writer(), lambda: self.chance.getrandbits(63)
-        return Session(self.log.reader(), writer, self.clock, LOCKED, chance=chance, disk=disk)
+        session = Session(self.log.reader(), writer, self.clock, LOCKED, chance=chance, disk=disk)
+        session.key = LOCKED.folder.encode()
+        return session
 
     def copy(self) -> "Cluster":
         """All topics, record by record; another coordinator leads there."""

@@ -295,7 +295,8 @@ def the_dead_come_back(patch: pytest.MonkeyPatch) -> None:
     hear = Reports.hear
 
     def heard(reports: Reports, state: State, heartbeat: Heartbeat, entry: Entry) -> None:
-        reports.obituary.dead.pop((heartbeat.node, heartbeat.incarnation), None)
+        if row := state.get(NodeRow, heartbeat.node):
+            reports.obituary.dead.pop((row.node, row.incarnation, row.seal), None)
         hear(reports, state, heartbeat, entry)
 
     patch.setattr(Reports, "hear", heard)
@@ -307,7 +308,7 @@ def a_former_life_speaks_for_the_present_one(patch: pytest.MonkeyPatch) -> None:
 
     def heard(obituary: Obituary, state: State, died: NodeDied, entry: Entry) -> bool:
         row = state.get(NodeRow, died.node)
-        return hear(obituary, state, NodeDied(died.node, row.incarnation) if row else died, entry)
+        return hear(obituary, state, NodeDied(died.node, row.incarnation, died.secret) if row else died, entry)
 
     patch.setattr(Obituary, "hear", heard)
 

@@ -126,7 +126,7 @@ class Audit:
         """The first of each: what stands there again was there before."""
         with contextlib.suppress(Undecodable):
             match CODEC.decode(entry.value):
-                case Heartbeat(incarnation=incarnation, release=True):
+                case Heartbeat(incarnation=incarnation, is_release=True):
                     self.released_ms.setdefault(incarnation, entry.appended_at_ms)
                 case NodeDied(incarnation=incarnation):
                     self.certified_ms.setdefault(incarnation, entry.appended_at_ms)

@@ -44,6 +44,8 @@ JOINER = q.Joiner(
     folder="7d3f",
     replaces=-41,
     types=(q.DeclaredType(CUSTOMER, 3),),
+    seal=b"sixteen of hash.",
+    proof=b"sixteen to show.",
 )
 EVIDENCE = md.Evidence(("n1", "n2"), ("n3",), ("n4",))
 VIEW = TopologyVersion(5, 2)
@@ -68,7 +70,6 @@ HEARTBEAT = m.Heartbeat(
     blocked=m.Blocked(Position(98), "NO_CODEC", "cannot read größe"),
     capabilities=(m.FENCING,),
     fenced=True,
-    release=False,
 )
 FIGURES = h.Figures(60, 59, 1_900, 4_000, 700, missed=1, lost=2, fencings=3, returns=4, starts=5, strays=6)
 HEALTH = h.LeaseHealth(
@@ -235,7 +236,7 @@ EXAMPLES: tuple[Record, ...] = (
     q.DeletionsConfirmed(ID, LOG_ID, "n1", "", "n1", -42, (97, 98)),
     *repair_examples.REQUESTS,
     HEARTBEAT,
-    m.NodeDied(N1, Incarnation(-42)),
+    m.NodeDied(N1, Incarnation(-42), b"sixteen to show."),
     terms.CoordinatorDied("c1", life=7),
     SINGLE_MAP,
     s.SnapshotChunk(LOG_ID, Position(90), bytes(range(16)), 0, b"\x00\x00\x00\x01\xc0"),

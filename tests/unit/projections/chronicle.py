@@ -30,6 +30,7 @@ from topolog.events.metadata import (
     type_row,
 )
 from topolog.events.object_types import ObjectType
+from topolog.events.proof import seal_of
 from topolog.events.requests import Joiner, NodeKind
 from topolog.events.stamp import HEADER_NAME, NO_CHAIN, Stamp, chain_after, encode_stamp
 from topolog.events.terms import LogStarted, TermStarted, cluster
@@ -37,6 +38,7 @@ from topolog.events.topics import Topic
 from topolog.events.views import Kinship
 from topolog.streams.rules import objects
 
+SECRET = b"that of all nodes of a chronicle"
 LOG_ID = bytes(range(16))
 FENCE_MS = 20_000
 START_MS = 1_800_000_000_000
@@ -134,7 +136,7 @@ class Chronicle:
         row = cluster(self.fold.state)
         is_server = kind is NodeKind.SERVER
         version = row.topology_version
-        joiner = Joiner(node, 1, kind, f"{node}:7000", {"rack": "r1"}, (FENCING,), folder)
+        joiner = Joiner(node, 1, kind, f"{node}:7000", {"rack": "r1"}, (FENCING,), folder, seal=seal_of(SECRET))
         view = TopologyVersion(version.major + is_server, 0)
         joined = NodeJoined(self.ref(node), joiner, row.next_slot, view, kinship)
         position = self.decide(joined, cause=cause or f"requests@1 {node}/1", actor=actor or node)

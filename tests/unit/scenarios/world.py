@@ -23,6 +23,7 @@ from topolog.events.fold import Fold, Folded, Ignored
 from topolog.events.ids import Position
 from topolog.events.log import Headers, InMemoryLog, InMemoryReader, InMemoryWriter, LogWriter, OnDelivery
 from topolog.events.partitions import PartitionState
+from topolog.events.proof import SECRET_BYTES
 from topolog.events.single_maps import UpdateCounter
 from topolog.events.state import State
 from topolog.events.topics import PARTITIONS, Topic
@@ -157,6 +158,7 @@ class Member(Process):
             disk=past,
             codec=world.build,
         )
+        self.session.key = joiner.folder.encode() or self.chance.randbytes(SECRET_BYTES)
 
     def step(self) -> None:
         """A node that has failed for good does nothing more; why stands in `session.failure`."""
@@ -277,7 +279,8 @@ class World:
             case Coordinator():
                 died: m.NodeDied | terms.CoordinatorDied = terms.CoordinatorDied(process.name, process.driver.life)
             case Member():
-                died = m.NodeDied(process.session.core.node, process.session.core.incarnation)
+                assert process.session.last_words is not None, "it has asked to join"
+                died = process.session.last_words
         self.log.put(Topic.HEARTBEATS, process.name, CODEC.encode(died))
 
     def process(self, name: str) -> Process:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 import msgspec
-from tests.unit.streams.rules.cluster import joiner
+from tests.unit.streams.rules.cluster import joiner, secret
 
 from topolog.events import membership as m
 from topolog.events import metadata as md
@@ -104,7 +104,8 @@ class Desk:
         report = applied or m.Applied(LOG_ID, at, chains.get(at, b""))
         capabilities = (m.FENCING,)
         return m.Heartbeat(
-            NodeId(node), Incarnation(life), sequence, report, NOWHERE, None, capabilities, fenced, release
+            *(NodeId(node), Incarnation(life), sequence, report, NOWHERE, None, capabilities, fenced),
+            secret=secret(life) if release else b"",
         )
 
     def role(self) -> Role:

@@ -7,6 +7,7 @@ import pytest
 from tests.unit.scenarios.world import PROCEED_MS, TERMS, World
 from tests.unit.streams.coordinator.desk import Desk
 from tests.unit.streams.coordinator.test_driver import leaders
+from tests.unit.streams.rules.cluster import secret
 
 from topolog.events import membership as m
 from topolog.events import requests as q
@@ -26,7 +27,7 @@ TAKEOVER_MS = TERMS.fence_ms * 2 // 5
 
 
 def certificate(life: int, node: str = "n1") -> m.NodeDied:
-    return m.NodeDied(NodeId(node), Incarnation(life))
+    return m.NodeDied(NodeId(node), Incarnation(life), secret(life))
 
 
 def put(desk: Desk, *signs: m.Heartbeat | m.NodeDied, at_ms: int = 2_000) -> list[Entry]:

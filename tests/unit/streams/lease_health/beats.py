@@ -25,7 +25,8 @@ def heartbeat(
 ) -> Heartbeat:
     applied = Applied(log_id, Position(3), bytes(16))
     return Heartbeat(
-        NodeId(node), Incarnation(incarnation), sequence, applied, Position(-1), None, (FENCING,), fenced, release
+        *(NodeId(node), Incarnation(incarnation), sequence, applied, Position(-1), None, (FENCING,), fenced),
+        secret=b"shown" if release else b"",
     )
 
 

@@ -67,7 +67,7 @@ def beaten(world: World) -> list[m.Heartbeat]:
     """What n2 has sent, but for its releases."""
     entries = [entry for each in range(4) for entry in world.log.entries(Topic.HEARTBEATS, each) if entry.key == NODE]
     decoded = [CODEC.decode(entry.value) for entry in entries]
-    return [each for each in decoded if isinstance(each, m.Heartbeat) and not each.release]
+    return [each for each in decoded if isinstance(each, m.Heartbeat) and not each.is_release]
 
 
 def row_of(world: World) -> m.NodeRow:

@@ -19,6 +19,7 @@ from topolog.events.exchange import open_exchange
 from topolog.events.fold import Folded
 from topolog.events.group_definition import GroupDefinition
 from topolog.events.log import Headers, InMemoryLog, InMemoryWriter, OnDelivery
+from topolog.events.proof import seal_of
 from topolog.events.stamp import HEADER_NAME, decode_stamp, encode_stamp
 from topolog.events.state import Row, State
 from topolog.events.terms import ClusterRow
@@ -66,7 +67,11 @@ def test_an_incarnation_is_announced_before_it_asks_to_join() -> None:
     for _ in range(5):
         session.step(0)
         world.settle()
-    assert seen == [(m.NodeDied(session.core.node, session.core.incarnation), 0)]
+    secret = seen[0][0].secret
+    assert seen == [(m.NodeDied(session.core.node, session.core.incarnation, secret), 0)]
+    row = session.core.state.get(m.NodeRow, "n1")
+    assert row is not None
+    assert row.seal == seal_of(secret)
     assert session.core.phase is Phase.MEMBER
 
 
@@ -306,7 +311,7 @@ def test_a_release_is_the_last_word_of_an_incarnation() -> None:
     session.close()
     session.beat()
     session.beat_if_due()
-    assert heartbeats(world, "n1")[-1].release
+    assert heartbeats(world, "n1")[-1].is_release
     assert session.core.phase is Phase.STOPPING
 
 
@@ -336,7 +341,7 @@ def test_a_node_is_stopping_before_it_hands_over_its_release() -> None:
         session.step(0)
         world.settle()
     session.close()
-    assert heartbeats(world, "n1")[-1].release
+    assert heartbeats(world, "n1")[-1].is_release
     assert writer.phases[-1] is Phase.STOPPING
 
 
@@ -611,7 +616,7 @@ def test_a_release_that_the_producer_did_not_take_is_said_later() -> None:
             session.close()
         assert phase_of(session) is Phase.STOPPING
         say_again(session)
-        assert [each.release for each in heartbeats(world, "n1")].count(True) == 1
+        assert [each.is_release for each in heartbeats(world, "n1")].count(True) == 1
 
 
 # Single maps (4.3.2).

@@ -125,7 +125,7 @@ class Changing(Cluster):
         """It is dead, and certified to be."""
         self.applied.pop(NodeId(node), None)
         self.blocks.pop(NodeId(node), None)
-        dead = {(NodeId(node), self.node(node).incarnation)}
+        dead = {(NodeId(node), self.node(node).incarnation, self.node(node).seal)}
         self.log(*membership.settle(self.state, {}, (), dead, end=self.position))
         return self.settle() if settle else []
 

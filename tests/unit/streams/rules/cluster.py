@@ -12,6 +12,7 @@ from topolog.events.codec import CODEC, Decision
 from topolog.events.fold import evolve
 from topolog.events.ids import NOWHERE, Incarnation, NodeId, Place, Position, Term
 from topolog.events.levels import FIRST_LEVEL
+from topolog.events.proof import seal_of, secret_of
 from topolog.events.stamp import NO_CHAIN, chain_after
 from topolog.events.state import State
 from topolog.events.topics import RECORD_BYTES_MAX
@@ -25,6 +26,11 @@ EMPTY: Mapping[str, str] = {}
 ASKED_AT_MS = 1_000
 LATER_MS = 2_000
 _sequences = itertools.count(1)
+
+
+def secret(life: int) -> bytes:
+    """That of this life of any node here."""
+    return secret_of(b"the key of these tests", Incarnation(life))
 
 
 def new_id() -> RequestId:
@@ -52,6 +58,8 @@ def joiner(
         f"disk of {node}" if folder is None else folder,
         replaces,
         types,
+        seal_of(secret(incarnation)),
+        b"" if replaces is None else secret(replaces),
     )
 
 

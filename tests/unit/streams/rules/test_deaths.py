@@ -1,17 +1,18 @@
 """Death certificates in the rules of membership: who is out, whose join is refused, what they must not touch."""
 
 import pytest
-from tests.unit.streams.rules.cluster import ASKED_AT_MS, Cluster, heard, join_request, joiner, new_id
+from tests.unit.streams.rules.cluster import ASKED_AT_MS, Cluster, heard, join_request, joiner, new_id, secret
 
 from topolog.events import membership as m
 from topolog.events import requests as q
 from topolog.events.asked import RequestRef
 from topolog.events.errors import Refused
 from topolog.events.ids import Incarnation, NodeId
+from topolog.events.proof import seal_of
 from topolog.streams.rules import membership
 
 N1 = NodeId("n1")
-FIRST, SECOND, THIRD = ((N1, Incarnation(number)) for number in (1, 2, 3))
+FIRST, SECOND, THIRD = ((N1, Incarnation(number), seal_of(secret(number))) for number in (1, 2, 3))
 
 
 def join(name: str, incarnation: int, *, fences: bool = True) -> q.JoinRequested:
@@ -21,7 +22,7 @@ def join(name: str, incarnation: int, *, fences: bool = True) -> q.JoinRequested
 
 
 def settle(
-    cluster: Cluster, *dead: tuple[NodeId, Incarnation], hearing: membership.Hearing | None = None
+    cluster: Cluster, *dead: tuple[NodeId, Incarnation, bytes], hearing: membership.Hearing | None = None
 ) -> list[object]:
     """All that follows from these deaths, decided and folded."""
     followed: list[object] = []

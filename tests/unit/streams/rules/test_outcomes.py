@@ -298,6 +298,5 @@ def test_a_full_map_is_cut_where_it_is_full() -> None:
 
 
 def member(node: str, joined_at: int) -> NodeRow:
-    return NodeRow(
-        NodeId(node), Incarnation(1), NodeKind.SERVER, Standing.MEMBER, Slot(0), "", {}, (), "", Position(joined_at)
-    )
+    kind, standing, joined = NodeKind.SERVER, Standing.MEMBER, Position(joined_at)
+    return NodeRow(NodeId(node), Incarnation(1), kind, standing, Slot(0), "", {}, (), "", b"", joined)

@@ -1,0 +1,31 @@
+"""The secret of one life of a node, and its seal: who shows the secret speaks for the process of that life.
+
+Threats. Whoever may write `heartbeats` says that a node is dead, or has stopped serving, or that its process is gone
+from its data folder; others go on without its lease while it still acts, and two act for one partition.
+
+How it works. A life, that is a node's incarnation, has a secret that only its process knows, the sentinel that speaks
+for it when it is gone, and whoever holds the lock on its data folder behind it. Its joining carries the *seal*, a hash
+of the secret, into the log. What ends a lease before its time shows the secret: a death certificate, a release, a join
+that replaces a former life. What is not proved so waits for the lease, as for any node that is silent. A secret that
+was shown is public, and nothing is left that it could end: its life has said with it that it acts no more.
+
+The secret follows from a key and the incarnation, so nothing is written for each life: the key of a node with a folder
+lies in the folder, readable by its owner alone, and that of another one in the memory of its process.
+"""
+
+import hashlib
+
+from topolog.events.ids import Incarnation
+
+SECRET_BYTES = 16
+
+
+def secret_of(key: bytes, incarnation: Incarnation) -> bytes:
+    """The secret of a life. `key`: up to 64 bytes that nobody else has."""
+    life = incarnation.to_bytes(8, "big", signed=True)
+    return hashlib.blake2b(life, digest_size=SECRET_BYTES, key=key, person=b"topolog secret").digest()
+
+
+def seal_of(secret: bytes) -> bytes:
+    """What the log has of a secret; a life without a seal is proved by nothing."""
+    return hashlib.blake2b(secret, digest_size=SECRET_BYTES, person=b"topolog seal").digest()
