@@ -156,7 +156,7 @@ class Heartbeat(msgspec.Struct, frozen=True):
     blocked: Blocked | None
     capabilities: tuple[str, ...]
     fenced: bool
-    secret: bytes = b""
+    secret: bytes
 
     @property
     def is_release(self) -> bool:

@@ -177,6 +177,7 @@ class Beater:
             None,
             _CAPABILITIES,
             fenced,
+            b"",
         )
         self.writer.append(Topic.HEARTBEATS, self.name, CODEC.encode(beat))
 

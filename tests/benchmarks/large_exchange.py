@@ -154,6 +154,7 @@ class Site:
         beat = m.Heartbeat(
             *(asked.node, asked.incarnation, self._sequence, applied, header.position, None, CAPABILITIES),
             fenced=False,
+            secret=b"",
         )
         yield self._entry(Topic.HEARTBEATS, asked.node, beat)
 

@@ -95,7 +95,7 @@ class Work:
         header = self._core.confirmed
         applied = m.Applied(LOG_ID, header.position, header.chain)
         beat = m.Heartbeat(
-            NodeId("n1"), Incarnation(1), self._beats, applied, Position(NOWHERE), None, NODE.capabilities, False
+            NodeId("n1"), Incarnation(1), self._beats, applied, Position(NOWHERE), None, NODE.capabilities, False, b""
         )
         self._core.hear(Entry(Topic.HEARTBEATS, 0, Offset(self._beats), "n1", CODEC.encode(beat), (), 0))
         self._core.settle()

@@ -70,6 +70,7 @@ HEARTBEAT = m.Heartbeat(
     blocked=m.Blocked(Position(98), "NO_CODEC", "cannot read größe"),
     capabilities=(m.FENCING,),
     fenced=True,
+    secret=b"",
 )
 FIGURES = h.Figures(60, 59, 1_900, 4_000, 700, missed=1, lost=2, fencings=3, returns=4, starts=5, strays=6)
 HEALTH = h.LeaseHealth(
