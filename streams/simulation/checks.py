@@ -30,6 +30,7 @@ from topolog.streams.simulation.baseline_checks import BaselineChecks
 from topolog.streams.simulation.exchange_checks import ExchangeChecks
 from topolog.streams.simulation.lease_checks import LeaseChecks
 from topolog.streams.simulation.ledger import Ledger, Standing
+from topolog.streams.simulation.lying import LIAR
 from topolog.streams.simulation.network import Landed
 from topolog.streams.simulation.processes import NodeProcess, Process
 from topolog.streams.simulation.rules import Broken, Rule
@@ -128,7 +129,7 @@ class Checks:
                 self._look_at_set(self.ledger.read(entry, author, self._now_ns))
             case Topic.REQUESTS:
                 self._note_request(entry)
-            case Topic.HEARTBEATS:
+            case Topic.HEARTBEATS if author != LIAR:
                 self._note_heartbeat(entry)
             case Topic.MAPS:
                 self._exchanges.note_map(entry, self._now_ns)

@@ -18,6 +18,7 @@ from topolog.events.membership import FENCING
 from topolog.events.object_types import ObjectType
 from topolog.events.topics import Topic
 from topolog.streams.node.core import Phase
+from topolog.streams.simulation.lying import forge
 from topolog.streams.simulation.network import Fate
 from topolog.streams.simulation.operations import change_state, change_terms, log_id_of, operate
 from topolog.streams.simulation.processes import TERMS, CoordinatorProcess, NodeProcess, Process
@@ -72,12 +73,13 @@ class Faults(msgspec.Struct, frozen=True):
     hangs: int = 0
     garbles: int = 0
     services: int = 0
+    forgeries: int = 0
 
     @classmethod
     def of_seed(cls, seed: int) -> "Faults":
         """What `topolog simulate` draws a seed from: every second has a baseline, every fourth two logs, every fourth
         changes of definitions, in every eighth under a state that changes, and in every third the terms of leases are
-        changed. Of sixteen the first eight have two services, and servers that hang."""
+        changed. Of sixteen the first eight have two services, and servers that hang. In all of them somebody lies."""
         if seed % 2 == 0:
             faults = cls() if seed % 4 == 0 else cls.of_schema()
             faults = msgspec.structs.replace(faults, states=6) if seed % 8 == 2 else faults
@@ -85,6 +87,7 @@ class Faults(msgspec.Struct, frozen=True):
             faults = cls.of_histories() if seed % 4 == 3 else cls.of_disks()
         if seed % 16 < 8:
             faults = msgspec.structs.replace(faults, hangs=6, garbles=2, services=6)
+        faults = msgspec.structs.replace(faults, forgeries=6)
         return msgspec.structs.replace(faults, terms=4) if seed % 3 == 0 else faults
 
     @classmethod
@@ -145,6 +148,7 @@ class Kind(Enum):
     HANG = "hangs"
     GARBLE = "garbles"
     SERVE = "services"
+    FORGE = "forgeries"
 
 
 _ALL = frozenset(Topic)
@@ -197,6 +201,8 @@ def perform(world: World, act: Act) -> None:
                 _silence(world, node, act)
         case Kind.TWIN:
             _double(world, act, draw)
+        case Kind.FORGE:
+            forge(world, draw)
         case Kind.POWER:
             _cut_power(world, draw)
         case Kind.WIPE | Kind.BACK_UP | Kind.RESTORE:

@@ -56,6 +56,7 @@ from topolog.events.snapshot_content import Cut, Loader
 from topolog.events.stamp import Stamp, decode_stamp
 from topolog.events.state import Row, State
 from topolog.events.terms import ClusterRow, cluster
+from topolog.streams.coordinator import core
 from topolog.streams.coordinator.agenda import Agenda
 from topolog.streams.coordinator.core import Core
 from topolog.streams.coordinator.driver import Driver
@@ -302,13 +303,35 @@ def the_dead_come_back(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Reports, "hear", heard)
 
 
+def an_unproved_certificate_is_believed(patch: pytest.MonkeyPatch) -> None:
+    """Whoever writes that a member is dead is believed, whatever secret it shows."""
+    hear = Obituary.hear
+
+    def heard(obituary: Obituary, state: State, died: NodeDied, entry: Entry) -> bool:
+        found, row = hear(obituary, state, died, entry), state.get(NodeRow, died.node)
+        if row is not None and row.incarnation == died.incarnation:
+            obituary.dead[row.node, row.incarnation, row.seal] = None
+        return found
+
+    patch.setattr(core, "is_forged", lambda *_: False)
+    patch.setattr(Obituary, "hear", heard)
+
+
+def an_unproved_release_is_believed(patch: pytest.MonkeyPatch) -> None:
+    """Whoever writes that a member has stopped serving is believed, whatever secret it shows."""
+    patch.setattr(core, "is_forged", lambda *_: False)
+
+
 def a_former_life_speaks_for_the_present_one(patch: pytest.MonkeyPatch) -> None:
     """A certificate counts for the node, whichever of its incarnations it names."""
     hear = Obituary.hear
 
     def heard(obituary: Obituary, state: State, died: NodeDied, entry: Entry) -> bool:
         row = state.get(NodeRow, died.node)
-        return hear(obituary, state, NodeDied(died.node, row.incarnation, died.secret) if row else died, entry)
+        found = hear(obituary, state, died, entry)
+        if row is not None:
+            obituary.dead[row.node, row.incarnation, row.seal] = None
+        return found
 
     patch.setattr(Obituary, "hear", heard)
 
@@ -637,6 +660,7 @@ CUT_SETS = only(crashes=60, losses=100, proposals=0)
 CHANGES = only(terms=12, cuts=16, crashes=4)
 CHANGES_OF_LEADERS = only(terms=20, cuts=16, suspends=20, retirements=16, proposals=60)
 RESTARTS = only(crashes=40, twins=4)
+LIES = only(forgeries=12)
 COPIES = only(groups=60, operations=40, copies=8, crashes=2, proposals=0)
 
 DEFECTS: Sequence[tuple[Defect, Faults, int, Rule]] = (
@@ -654,6 +678,8 @@ DEFECTS: Sequence[tuple[Defect, Faults, int, Rule]] = (
     (unheard_silence_counts, CUTS, 16, Rule.NO_FALSE_REMOVAL),
     (heartbeats_of_any_incarnation_count, RESTARTS, 81, Rule.ECHOES),
     (the_dead_come_back, DEATHS, 32, Rule.DEAD_STAY_OUT),
+    (an_unproved_certificate_is_believed, LIES, 0, Rule.LEFT_IN_TIME),
+    (an_unproved_release_is_believed, LIES, 0, Rule.LEFT_IN_TIME),
     (a_former_life_speaks_for_the_present_one, DEATHS, 0, Rule.LEFT_IN_TIME),
     (early_certificates_are_forgotten, DEATHS, 13, Rule.DEAD_STAY_OUT),
     (a_paused_process_is_certified, ANY, 0, Rule.LEFT_IN_TIME),

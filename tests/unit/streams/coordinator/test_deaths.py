@@ -78,6 +78,50 @@ def test_a_certificate_is_answered_by_its_consequence_at_once() -> None:
     assert decode_stamp(desk.core.outbox[-1].stamp).cause == f"heartbeats/{entries[0].partition}@0 n1"
 
 
+FORGED = m.NodeDied(N1, Incarnation(1), b"what a liar shows")
+
+
+def test_a_certificate_without_the_secret_ends_nothing_and_is_a_dead_letter() -> None:
+    """4.1: whoever may write heartbeats declares nobody dead; the member is renewed as before."""
+    desk = Desk.leading()
+    desk.join("n1")
+    desk.land()
+    assert hear(desk, put(desk, FORGED)) == []
+    (dead,) = desk.core.dead
+    assert dead.reason == "a NodeDied that ends a life and does not show its secret"
+    (renewed,) = hear(desk, put(desk, desk.beat(1)))
+    assert isinstance(renewed, m.LeasesRenewed)
+
+
+def test_a_release_without_the_secret_ends_nothing_and_is_a_dead_letter() -> None:
+    """4.1: nor does its number count, so the heartbeats that the node sends go on being heard."""
+    desk = Desk.leading()
+    desk.join("n1")
+    desk.land()
+    forged = msgspec.structs.replace(desk.beat(1_000), secret=b"what a liar shows")
+    assert hear(desk, put(desk, forged)) == []
+    assert [each.reason for each in desk.core.dead] == ["a Heartbeat that ends a life and does not show its secret"]
+    (renewed,) = hear(desk, put(desk, desk.beat(1)))
+    assert isinstance(renewed, m.LeasesRenewed)
+    desk.land()
+    (left,) = hear(desk, put(desk, desk.beat(2, release=True)))
+    assert isinstance(left, m.NodeLeft)
+
+
+def test_what_was_said_of_a_life_before_its_join_counts_only_with_its_secret() -> None:
+    """4.1: a lie that was there first neither keeps the process out nor hides the truth behind it."""
+    desk = Desk.leading()
+    hear(desk, put(desk, FORGED))
+    desk.join("n1")
+    assert isinstance(desk.decided()[0], m.NodeJoined)
+    late = Desk.leading()
+    hear(late, put(late, FORGED, certificate(1)))
+    late.join("n1")
+    (refused,) = late.decided()
+    assert isinstance(refused, q.RequestRefused)
+    assert refused.code == "PROCESS_DIED"
+
+
 def test_nothing_that_the_dead_have_sent_renews_them() -> None:
     """Late sends stand before and behind the certificate; read in one go, none of them is echoed."""
     desk = Desk.leading()

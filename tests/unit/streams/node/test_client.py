@@ -83,10 +83,11 @@ class Cluster:
         options = {"join_timeout_s": PATIENCE_S, **options}
         return Node("demo", name, clock=self.clock, connect=connect, **options)
 
-    def silent_member(self, name: str = "silent", *, folder: str = "") -> Session:
+    def silent_member(self, name: str = "silent", *, folder: str = "", key: bytes = b"") -> Session:
         """A member that takes no further turn of its own: whatever is proposed waits for it."""
         joiner = q.Joiner(name, 0, q.NodeKind.SERVER, "", {}, (m.FENCING,), folder)
         session = Session(self.log.reader(), self.log.writer(), self.clock, joiner)
+        session.key = key or session.key
 
         def holds_its_lease() -> bool:
             session.step(AT_ONCE_S)
@@ -226,7 +227,7 @@ def test_a_folder_belongs_to_one_node_at_a_time(cluster: Cluster, tmp_path: Path
 def test_the_lock_on_its_folder_lets_a_restarted_node_in_at_once(cluster: Cluster, tmp_path: Path) -> None:
     """REPLACED: no waiting for the lease of the life before."""
     lock = FolderLock(tmp_path, "n1")
-    cluster.silent_member("n1", folder=lock.acquire())
+    cluster.silent_member("n1", folder=lock.acquire(), key=lock.key)
     lock.let_go()
     with cluster.node(folder=tmp_path) as node:
         node.lease.require()

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.streams.rules.cluster import ASKED_AT_MS, Cluster, heard, join_request, joiner, node_removal
+from tests.unit.streams.rules.cluster import ASKED_AT_MS, Cluster, heard, join_request, joiner, node_removal, secret
 
 from topolog.events import membership as m
 from topolog.events import metadata as md
@@ -218,6 +218,16 @@ def test_the_lock_on_the_folder_proves_the_former_life_gone() -> None:
     assert isinstance(refused, q.RequestRefused)
     assert isinstance(joined, m.NodeJoined)
     assert (view(cluster), joined.topology_version) == (TopologyVersion(3, 0), TopologyVersion(3, 0))
+
+
+@pytest.mark.parametrize("proof", [b"", b"what a liar shows", secret(2)])
+def test_who_does_not_show_the_secret_of_the_former_life_replaces_nobody(proof: bytes) -> None:
+    """4.1: the folder's id stands in the log, so whoever reads can name it; the secret lies in the folder."""
+    cluster = Cluster()
+    cluster.ask(join_request(joiner("n1", 1)))
+    forged = msgspec.structs.replace(joiner("n1", 2, replaces=1), proof=proof)
+    (waiting,) = cluster.ask(join_request(forged))
+    assert isinstance(waiting, m.JoinWaiting)
 
 
 def test_the_lock_replaces_only_the_life_it_was_held_against() -> None:
