@@ -5,9 +5,9 @@ replayed dead letter, by a topic that was mirrored or restored) would be a new o
 whoever is forgotten leaves its highest number. Requests up to that are never carried out: their outcome is no longer
 kept, nor is whether they had one. What is above it begins a new window, of which the number is the floor.
 
-The rows are bounded. Once there are more than REMEMBERED_MAX, those that were forgotten first go, EVICTED_AT_ONCE more
-than must, so that they are sorted once in so many: the last 61,440 are remembered at least. A request of a requester
-that is not remembered any more is a new one.
+The rows are bounded. Once there are more than REMEMBERED_MAX, those that were forgotten first go until REMEMBERED_LEAST
+are left, so that they are sorted once in some thousand forgettings. A request of a requester that is not remembered any
+more is a new one.
 """
 
 from collections.abc import Iterable, Mapping
@@ -17,7 +17,7 @@ from topolog.events.ids import Position
 from topolog.events.state import Row, State
 
 REMEMBERED_MAX = 65_536
-EVICTED_AT_ONCE = 4_096
+REMEMBERED_LEAST = 61_440
 
 
 class ForgottenRow(Row, frozen=True):
@@ -39,9 +39,8 @@ def remember(state: State, highest: Mapping[str, int], at: Position) -> None:
     """These requesters are forgotten at this position, having come so far."""
     for requester, number in highest.items():
         state.put(requester, ForgottenRow(number, at))
-    excess = state.count(ForgottenRow) - REMEMBERED_MAX
-    if excess > 0:
-        _evict(state, oldest(state)[: excess + EVICTED_AT_ONCE])
+    if state.count(ForgottenRow) > REMEMBERED_MAX:
+        _evict(state, oldest(state)[:-REMEMBERED_LEAST])
 
 
 def oldest(state: State) -> list[str]:

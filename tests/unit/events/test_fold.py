@@ -476,7 +476,7 @@ def test_k7_so_many_forgotten_requesters_are_remembered(monkeypatch: pytest.Monk
     """The bound of docs/api.md: those that were forgotten first go, some at once; of one decision by name. Who is
     forgotten again is remembered once, as of then."""
     monkeypatch.setattr(forgotten, "REMEMBERED_MAX", 4)
-    monkeypatch.setattr(forgotten, "EVICTED_AT_ONCE", 1)
+    monkeypatch.setattr(forgotten, "REMEMBERED_LEAST", 3)
     fold, leader = begun()
     remembered = []
     for names in ("c", "b", "a", "c", "ed", "gf"):

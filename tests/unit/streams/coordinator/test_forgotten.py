@@ -1,6 +1,7 @@
 """One request, one outcome, for ever: also of a requester that was idle for a day and is forgotten (K7)."""
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from tests.unit.streams.coordinator.desk import LOG_ID, Desk
@@ -15,6 +16,9 @@ from topolog.events.groups import GroupRow
 from topolog.events.log import Entry
 from topolog.events.snapshot_content import Content, Cut, Loader
 from topolog.streams.rules import requesters
+
+
+DOCS = Path(__file__).parents[4] / "docs"
 
 
 def created(requester: str, sequence: int, partitions: int) -> q.GroupCreationRequested:
@@ -125,7 +129,7 @@ def test_k7_a_request_of_a_requester_that_is_not_remembered_any_more_is_a_new_on
 ) -> None:
     """The bound that docs/api.md states: so many forgotten requesters are remembered, the oldest go first."""
     monkeypatch.setattr(forgotten, "REMEMBERED_MAX", 2)
-    monkeypatch.setattr(forgotten, "EVICTED_AT_ONCE", 0)
+    monkeypatch.setattr(forgotten, "REMEMBERED_LEAST", 2)
     desk = Desk.leading()
     for requester in ("a", "b", "c"):
         ask(desk, created(requester, 1, 16))
@@ -135,3 +139,13 @@ def test_k7_a_request_of_a_requester_that_is_not_remembered_any_more_is_a_new_on
     assert {key for key, _ in desk.core.state.rows(ForgottenRow)} == {"b", "c"}
     assert [type(each) for each in asked_again(desk, desk.ask(created("a", 1, 8)))] == []
     assert q.outcome_of(desk.core.state, RequestId("a", 1)) is not None
+
+
+@pytest.mark.parametrize("page", ["api.md", "dead-letters.md", "security.md"])
+def test_the_bound_is_the_one_that_the_pages_state(page: str) -> None:
+    """Who repeats a request after a long time must know up to when that is harmless."""
+    text = (DOCS / page).read_text(encoding="utf-8")
+    assert f"{forgotten.REMEMBERED_LEAST:,}" in text
+    if page == "api.md":
+        kept = f"{q.IDLE_REQUESTER_MS // 3_600_000} hours", f"last {q.OUTCOMES_KEPT} numbers"
+        assert [each in text for each in (f"{forgotten.REMEMBERED_MAX:,}", *kept)] == [True] * 3
