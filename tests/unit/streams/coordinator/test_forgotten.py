@@ -17,7 +17,6 @@ from topolog.events.log import Entry
 from topolog.events.snapshot_content import Content, Cut, Loader
 from topolog.streams.rules import requesters
 
-
 DOCS = Path(__file__).parents[4] / "docs"
 
 
