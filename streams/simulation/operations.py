@@ -58,10 +58,10 @@ def let_a_day_pass(world: World, draw: random.Random) -> None:
         for deadline in requesters.deadlines(name, row) if row else ():
             world.note_deed(f"IDLE {name}, up to {name}/{row.highest if row else 0}")
             core.pass_deadline(deadline.key)
-    asked = [each.value for each in world.broker.log.entries(Topic.REQUESTS) if each.key == name]
+    asked = [each for topic in Topic for each in world.broker.log.entries(topic) if each.key == name]
     if asked:
-        value = draw.choice(asked)
-        again = partial(world.operator.writer.append, Topic.REQUESTS, name, value)
+        entry = draw.choice(asked)
+        again = partial(world.operator.writer.append, entry.topic, name, entry.value)
         world.timeline.after(draw.randint(*_BACK_MS), again)
 
 
