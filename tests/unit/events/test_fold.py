@@ -451,7 +451,7 @@ def test_k7_a_forgotten_requester_leaves_its_highest_number() -> None:
     assert [q.is_forgotten(fold.state, RequestId("t", sequence)) for sequence in (70, 71)] == [True, False]
 
 
-@given(st.lists(st.one_of(st.none(), st.integers(1, 100)), max_size=60))
+@given(st.lists(st.one_of(st.none(), st.integers(1, 4), st.integers(1, 100)), max_size=60))
 def test_k7_no_request_is_ever_new_twice(story: Sequence[int | None]) -> None:
     """K7: whatever numbers come, and however often a requester is forgotten in between (None): what has had an outcome
     has it or is forgotten, and never more is kept than one window."""
@@ -470,6 +470,15 @@ def test_k7_no_request_is_ever_new_twice(story: Sequence[int | None]) -> None:
         assert seen.issuperset(kept)
         assert not kept or max(seen) - min(kept) < q.OUTCOMES_KEPT
         assert fold.state.count(ForgottenRow) + fold.state.count(q.RequesterRow) <= 1
+
+
+def test_k7_an_outcome_that_comes_late_lowers_nothing() -> None:
+    """K7: a joining that waited for a lease is decided when its requester has been forgotten, with higher numbers."""
+    fold, leader = begun()
+    for event in (refused("t", 70), q.RequestersForgotten(("t",)), refused("t", 69), q.RequestersForgotten(("t",))):
+        read_all(leader.set(event), fold)
+    assert outcomes_of(fold, "t") == []
+    assert q.is_forgotten(fold.state, RequestId("t", 70))
 
 
 def test_k7_so_many_forgotten_requesters_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
