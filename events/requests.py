@@ -4,16 +4,17 @@ Threat: a caller that never hears back and asks again. A request therefore has a
 the caller before it is sent; the first decision about it is its outcome for ever, a repeat gets that outcome and no
 second effect, and other content under an id that has its outcome changes nothing (its sender sees by the digest).
 Kept are, per requester, the highest sequence and the outcomes of the last 64 sequences; a requester that has been idle
-for a day is forgotten by a decision.
+for a day is forgotten by a decision, but for its highest sequence (`forgotten.py`).
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import Enum
 from itertools import islice
 from typing import Any, ClassVar
 
 import msgspec
 
+from topolog.events import forgotten
 from topolog.events import repair_requests as r
 from topolog.events.asked import SEQUENCE_MAX, SUBJECT_CHARS_MAX, Request, RequestId, RequestRef
 from topolog.events.cluster_state import ClusterState
@@ -293,12 +294,14 @@ class OutcomeRow(Row, frozen=True):
 
 
 class RequesterRow(Row, frozen=True):
-    """How far one requester has come: `highest` sequence seen and the position of its last outcome."""
+    """How far one requester has come: `highest` sequence seen and the position of its last outcome. `floor`: up to
+    which its outcomes are forgotten since it was idle for a day, 0 for one that never was."""
 
     KIND: ClassVar[str] = "requester"
 
     highest: int
     last_at: Position
+    floor: int = 0
 
 
 class LastGrantedRow(Row, frozen=True):
@@ -365,8 +368,13 @@ def outcome_of(state: State, request: RequestId | RequestRef) -> OutcomeRow | No
 
 def is_forgotten(state: State, request: RequestId | RequestRef) -> bool:
     """Whether an outcome for this request would no longer be kept, so that nobody can say if there was one."""
-    row = state.get(RequesterRow, request.requester)
-    return row is not None and request.sequence <= row.highest - OUTCOMES_KEPT
+    return request.sequence <= forgotten_to(state, request.requester)
+
+
+def forgotten_to(state: State, requester: str) -> int:
+    """Up to which sequence a requester's outcomes are no longer kept; 0 or less if that is true of none."""
+    row = state.get(RequesterRow, requester)
+    return max(row.highest - OUTCOMES_KEPT, row.floor) if row else forgotten.floor_of(state, requester)
 
 
 def conclude(state: State, ref: RequestRef, place: Place, status: Status, subject: str, **rest: Any) -> None:
@@ -379,9 +387,11 @@ def conclude(state: State, ref: RequestRef, place: Place, status: Status, subjec
     outcome = OutcomeRow(ref.requester, ref.sequence, ref.digest, subject, status, place.position, **rest)
     state.put(key, outcome)
     before = state.get(RequesterRow, ref.requester)
-    was = before.highest if before else 0
+    floor = before.floor if before else forgotten.floor_of(state, ref.requester)
+    was = before.highest if before else floor
     highest = max(was, ref.sequence)
-    state.put(ref.requester, RequesterRow(highest, place.position))
+    state.put(ref.requester, RequesterRow(highest, place.position, floor))
+    state.drop(forgotten.ForgottenRow, ref.requester)
     for sequence in range(max(1, was - OUTCOMES_KEPT + 1), min(was, highest - OUTCOMES_KEPT) + 1):
         state.drop(OutcomeRow, outcome_key(ref.requester, sequence))
 
@@ -400,14 +410,20 @@ def evolve(state: State, event: RequestEvent, place: Place) -> None:
         case RequestUnchanged():
             conclude(state, event.request, place, Status.UNCHANGED, event.subject, version=event.version)
         case RequestersForgotten():
-            for requester in event.requesters:
-                _forget(state, requester)
+            _forget(state, event.requesters, place)
 
 
-def _forget(state: State, requester: str) -> None:
-    row = state.get(RequesterRow, requester)
-    if row is None:
-        return
+def _forget(state: State, requesters: Iterable[str], place: Place) -> None:
+    highest: dict[str, int] = {}
+    for requester in requesters:
+        row = state.get(RequesterRow, requester)
+        if row is not None:
+            highest[requester] = row.highest
+            _drop_all(state, requester, row)
+    forgotten.remember(state, highest, place.position)
+
+
+def _drop_all(state: State, requester: str, row: RequesterRow) -> None:
     for sequence in range(max(1, row.highest - OUTCOMES_KEPT + 1), row.highest + 1):
         state.drop(OutcomeRow, outcome_key(requester, sequence))
     state.drop(RequesterRow, requester)

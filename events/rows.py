@@ -12,6 +12,7 @@ from topolog.events.baseline import AutoAdjustRow, BaselineRow, ClusterStateRow,
 from topolog.events.claims import ClaimsRow, LineRow, UsersRow
 from topolog.events.drains import DrainRow
 from topolog.events.exchange import ExchangeRow, HandOverRow, QueueRow
+from topolog.events.forgotten import ForgottenRow
 from topolog.events.groups import GroupRow
 from topolog.events.membership import LeaseRow, NodeRow, WaitingJoinRow
 from topolog.events.metadata import FloorRow, ProposalRow, RemovalRow, TypeRow
@@ -64,6 +65,7 @@ ROWS: tuple[type[Row], ...] = (
     DiskRow,
     OutcomeRow,
     RequesterRow,
+    ForgottenRow,
     LastGrantedRow,
     SnapshotRow,
     VoidedRow,

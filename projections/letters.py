@@ -13,7 +13,7 @@ from topolog.events.codec import CODEC, describe_prefix
 from topolog.events.errors import NotFound, Refused
 from topolog.events.log import Headers
 from topolog.events.topics import Topic
-from topolog.projections import queries
+from topolog.projections import forgotten, queries
 from topolog.projections.moments import iso
 from topolog.projections.resources import DeadLetter, DeadLetterDetail
 from topolog.projections.sides import ERRORS, REPLAYS, LetterBodyRow, LetterRow, letter_key
@@ -68,6 +68,9 @@ def replayable(reading: Reading, name: str) -> tuple[LetterRow, LetterBodyRow]:
     if row.topic != Topic.REQUESTS.short_name:
         why = _SENSELESS.get(row.topic, f"Nothing that was meant for {row.topic or 'no topic'} is waited for.")
         raise Refused("NOT_REPLAYABLE", "K7", f"Dead letter {name} is not replayed. {why}")
+    request = request_in(body.value)
+    if request and queries.outcome(reading, request) is None and forgotten.is_forgotten(reading, request):
+        raise forgotten.refusal(reading, request)
     return row, body
 
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import msgspec
 
-from topolog.events import requests
 from topolog.events.asked import RequestId
 from topolog.events.baseline import BaselineChanged, BaselineRow, ClusterStateRow, StateChangeStarted
 from topolog.events.drains import DrainCancelled, DrainRow, DrainStarted
@@ -30,11 +29,11 @@ from topolog.events.metadata import MetadataRemoveProposed, MetadataUpdateReject
 from topolog.events.object_types import ObjectType, type_id
 from topolog.events.objects import SchemaChangeRolledBack
 from topolog.events.repair import SessionOpened, SessionQueued
-from topolog.events.requests import NodeKind, OutcomeRow, RequesterRow, RequestUnchanged, Status, outcome_key
+from topolog.events.requests import NodeKind, OutcomeRow, RequestUnchanged, Status, outcome_key
 from topolog.events.sessions import SessionRow, session_key
-from topolog.events.state import Key, State
+from topolog.events.state import Key
 from topolog.events.terms import ClusterRow
-from topolog.projections import change_rows, exchanges, silence, versions
+from topolog.projections import change_rows, exchanges, forgotten, silence, versions
 from topolog.projections.cause_words import Kind, read_cause
 from topolog.projections.layout import Decided
 from topolog.projections.moments import iso, position_time
@@ -234,28 +233,11 @@ def outcome(reading: Reading, request: RequestId) -> OutcomeRow | None:
     return next((row for _, row in versions if row is not None), None)
 
 
-def is_forgotten(reading: Reading, name: RequestId) -> bool:
-    """Whether coordinators no longer keep outcomes so old of this requester, so that they would not answer."""
-    state = State()
-    row = reading.row(RequesterRow, name.requester)
-    if row is not None:
-        state.put(name.requester, row)
-    return requests.is_forgotten(state, name)
-
-
 def request(reading: Reading, name: RequestId) -> Request:
     row = outcome(reading, name)
     if row is None:
-        raise no_outcome(reading, name)
+        raise forgotten.no_outcome(reading, name)
     return _request(reading, row)
-
-
-def no_outcome(reading: Reading, name: RequestId) -> NotFound:
-    """The error for a request that has not been decided."""
-    return NotFound(
-        f"Request {name} has no outcome at position {reading.position}.",
-        hint="It was never sent, is not decided yet, or was sent to another cluster.",
-    )
 
 
 def conflict(reading: Reading, row: OutcomeRow) -> tuple[ObjectType, ObjectType] | None:

@@ -16,11 +16,11 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from topolog.events.asked import RequestId
-from topolog.events.errors import BadInput, NotCaughtUp, Overloaded, Retriable, TopologError
+from topolog.events.errors import NotCaughtUp, Overloaded, Retriable, TopologError
 from topolog.events.ids import NOWHERE
 from topolog.events.metadata import MetadataUpdateRejected
 from topolog.events.requests import AnyRequest, OutcomeRow, Status, subject_of
-from topolog.projections import dry_run, queries
+from topolog.projections import dry_run, forgotten, queries
 from topolog.projections.api.answers import API_VERSION, Answers, headers_of, json_response
 from topolog.projections.api.problems import problem
 from topolog.projections.requester import Requester
@@ -63,7 +63,7 @@ class Desk:
         return self.requester.next_id()
 
     async def known_outcome(self, name: RequestId) -> OutcomeRow | None:
-        """The outcome of an id that a caller has chosen; raises BadInput if coordinators would not answer it."""
+        """The outcome of an id that a caller has chosen; raises Refused if coordinators would not answer it."""
         return await self._read(self._known_outcome, name)
 
     async def send(self, request: AnyRequest, value: bytes, timeout_s: float) -> None:
@@ -87,7 +87,8 @@ class Desk:
     async def follow(self, name: RequestId, digest: bytes, wait: str, timeout_s: float) -> OutcomeRow | None:
         """The outcome as soon as it is what the caller waits for, or what is known after `timeout_s`.
 
-        The outcome of another request under the same id is what nobody waits for, so it comes at once.
+        The outcome of another request under the same id is what nobody waits for, so it comes at once. Raises Refused
+        if there will be none: coordinators have forgotten so old ones.
         """
 
         def look() -> OutcomeRow | None:
@@ -103,7 +104,7 @@ class Desk:
 
     def _look(self, is_enough: Callable[[Reading, OutcomeRow], bool], name: RequestId) -> OutcomeRow | None:
         with self._answers.projector.reading() as reading:
-            row = queries.outcome(reading, name)
+            row = self._known_outcome(reading, name)
             return row if row is not None and is_enough(reading, row) else None
 
     async def _read(self, ask: Callable[[Reading, T], R], asked: T) -> R:
@@ -122,10 +123,8 @@ class Desk:
     @staticmethod
     def _known_outcome(reading: Reading, name: RequestId) -> OutcomeRow | None:
         row = queries.outcome(reading, name)
-        if row is None and queries.is_forgotten(reading, name):
-            raise BadInput(
-                f"Request {name} is older than what is kept of its requester.", hint="Use a higher sequence."
-            )
+        if row is None and forgotten.is_forgotten(reading, name):
+            raise forgotten.refusal(reading, name)
         return row
 
     def log_id(self) -> bytes:

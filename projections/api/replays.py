@@ -1,7 +1,8 @@
 """POST /v1/…/dead-letters/<id>/replay: a dead letter is appended to the topic it was meant for, to the byte.
 
 A coordinator of a newer version may read what the one before could not. Repeating it is harmless: a request that has
-its outcome keeps it (K7), and what still cannot be read dies again, as a letter that says which one it replays.
+its outcome keeps it, one that is too old to have it kept is not carried out (K7), and what still cannot be read dies
+again, as a letter that says which one it replays.
 """
 
 from typing import Annotated, Any
@@ -26,7 +27,7 @@ from topolog.projections.sides import LetterBodyRow, LetterRow
 
 _RESPONSES: dict[int | str, dict[str, Any]] = {
     **contract.one(resources.Replay),
-    409: {"description": "Not replayed: TRUNCATED, or NOT_REPLAYABLE for a topic where it makes no sense."},
+    409: {"description": "Not replayed: TRUNCATED, OUTCOME_FORGOTTEN, or NOT_REPLAYABLE where it makes no sense."},
 }
 
 router = APIRouter(prefix="/v1/clusters/{cluster}")

@@ -20,7 +20,7 @@ from topolog.events.topics import Topic
 from topolog.streams.node.core import Phase
 from topolog.streams.simulation.lying import forge
 from topolog.streams.simulation.network import Fate
-from topolog.streams.simulation.operations import change_state, change_terms, log_id_of, operate
+from topolog.streams.simulation.operations import change_state, change_terms, let_a_day_pass, log_id_of, operate
 from topolog.streams.simulation.processes import TERMS, CoordinatorProcess, NodeProcess, Process
 from topolog.streams.simulation.schemas import change
 from topolog.streams.simulation.world import ROLES, World
@@ -73,13 +73,15 @@ class Faults(msgspec.Struct, frozen=True):
     hangs: int = 0
     garbles: int = 0
     services: int = 0
+    days: int = 0
     forgeries: int = 0
 
     @classmethod
     def of_seed(cls, seed: int) -> "Faults":
         """What `topolog simulate` draws a seed from: every second has a baseline, every fourth two logs, every fourth
         changes of definitions, in every eighth under a state that changes, and in every third the terms of leases are
-        changed. Of sixteen the first eight have two services, and servers that hang. In all of them somebody lies."""
+        changed. Of sixteen the first eight have two services, and servers that hang; in every fifth an operator is idle
+        for days. In all of them somebody lies."""
         if seed % 2 == 0:
             faults = cls() if seed % 4 == 0 else cls.of_schema()
             faults = msgspec.structs.replace(faults, states=6) if seed % 8 == 2 else faults
@@ -87,6 +89,8 @@ class Faults(msgspec.Struct, frozen=True):
             faults = cls.of_histories() if seed % 4 == 3 else cls.of_disks()
         if seed % 16 < 8:
             faults = msgspec.structs.replace(faults, hangs=6, garbles=2, services=6)
+        if seed % 5 == 0:
+            faults = msgspec.structs.replace(faults, days=4)
         faults = msgspec.structs.replace(faults, forgeries=6)
         return msgspec.structs.replace(faults, terms=4) if seed % 3 == 0 else faults
 
@@ -148,6 +152,7 @@ class Kind(Enum):
     HANG = "hangs"
     GARBLE = "garbles"
     SERVE = "services"
+    IDLE = "days"
     FORGE = "forgeries"
 
 
@@ -156,7 +161,18 @@ _NONE: frozenset[Topic] = frozenset()
 _CUTS = ((_ALL, True), (_ALL, False), (_NONE, True), (frozenset({Topic.HEARTBEATS}), False))
 """What a process that is cut off can no longer read, and whether it can no longer send."""
 
-_WORK = (Kind.REPEAT, Kind.PROPOSE, Kind.SHARE, Kind.OPERATE, Kind.COPY, Kind.MOVE, Kind.CHANGE, Kind.STATE, Kind.SERVE)
+_WORK = (
+    Kind.REPEAT,
+    Kind.PROPOSE,
+    Kind.SHARE,
+    Kind.OPERATE,
+    Kind.COPY,
+    Kind.MOVE,
+    Kind.CHANGE,
+    Kind.STATE,
+    Kind.SERVE,
+    Kind.IDLE,
+)
 OF_DISKS = (Kind.OPERATE, Kind.POWER, Kind.WIPE, Kind.BACK_UP, Kind.RESTORE, Kind.COPY, Kind.MOVE)
 """Where one of these is among the acts, each node has a folder."""
 
@@ -422,5 +438,6 @@ _ASKED: Mapping[Kind, tuple[Callable[[World, random.Random], None], tuple[int, .
     Kind.PROPOSE: (_propose, (1, 1, 2, 4)),
     Kind.SHARE: (_share, (1, 2, 4)),
     Kind.SERVE: (_serve, (1, 2)),
+    Kind.IDLE: (let_a_day_pass, (1,)),
 }
 """What is asked, and how often in one act."""

@@ -11,7 +11,10 @@ from topolog.events.cluster_state import ClusterState
 from topolog.events.group_definition import GroupDefinition
 from topolog.events.ids import TopologyVersion
 from topolog.events.membership import FENCING
+from topolog.events.topics import Topic
+from topolog.streams.coordinator.core import Role
 from topolog.streams.node.core import Phase
+from topolog.streams.rules import requesters
 from topolog.streams.simulation.world import World
 
 Head = tuple[RequestId, bytes, str, str]
@@ -22,6 +25,9 @@ _FENCES_MS = (1_000, 1_000, 1_500, 3_000)
 
 
 _VOUCHES_MS = 1_500
+_BACK_MS = (100, 2_000)
+"""How long after it is forgotten a request of it comes again."""
+
 _SOFT_MS, _HARD_MS = (200, 600, 1_500), (600, 2_500)
 
 
@@ -41,6 +47,22 @@ def change_terms(world: World, draw: random.Random) -> None:
             margin_ms = fence_ms // draw.choice((10, 10, 5))
             world.note_deed(f"TERMS fence {fence_ms} ms, margin {margin_ms} ms")
             world.operator.send(q.LeaseTermsRequested(*_head(world), fence_ms, margin_ms))
+
+
+def let_a_day_pass(world: World, draw: random.Random) -> None:
+    """An operator has asked for nothing for a day, as far as who leads can tell, so it is forgotten. Then one of its
+    requests comes again, of those that had their outcome before."""
+    name = draw.choice([each.operator.name for each in world.site.worlds])
+    for core in (each.driver.core for each in world.coordinators):
+        row = core.state.get(q.RequesterRow, name) if core.role is Role.LEADING else None
+        for deadline in requesters.deadlines(name, row) if row else ():
+            world.note_deed(f"IDLE {name}, up to {name}/{row.highest if row else 0}")
+            core.pass_deadline(deadline.key)
+    asked = [each for topic in Topic for each in world.broker.log.entries(topic) if each.key == name]
+    if asked:
+        entry = draw.choice(asked)
+        again = partial(world.operator.writer.append, entry.topic, name, entry.value)
+        world.timeline.after(draw.randint(*_BACK_MS), again)
 
 
 def begin_work(world: World, chance: random.Random) -> None:

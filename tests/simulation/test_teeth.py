@@ -36,7 +36,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from topolog.events import fold, groups
+from topolog.events import fold, forgotten, groups
 from topolog.events.fold import Accepted, Fold, Header, Ignored, Judge
 from topolog.events.ids import Offset, Place, Position
 from topolog.events.lease_terms import LeaseTermsChanged
@@ -515,6 +515,11 @@ def repeated_requests_are_decided_again(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Core, "_is_known", lambda *_: False)
 
 
+def a_forgotten_requester_is_new(patch: pytest.MonkeyPatch) -> None:
+    """Nothing is remembered of a requester that is forgotten."""
+    patch.setattr(forgotten, "remember", lambda *_: None)
+
+
 def inputs_are_skipped_after_takeover(patch: pytest.MonkeyPatch) -> None:
     """A new leader starts its inputs a record behind what the accepted sets have read through."""
 
@@ -659,6 +664,7 @@ DEATHS = only(crashes=60)
 CUT_SETS = only(crashes=60, losses=100, proposals=0)
 CHANGES = only(terms=12, cuts=16, crashes=4)
 CHANGES_OF_LEADERS = only(terms=20, cuts=16, suspends=20, retirements=16, proposals=60)
+DAYS = only(days=8, type_removals=20)
 RESTARTS = only(crashes=40, twins=4)
 LIES = only(forgeries=12)
 COPIES = only(groups=60, operations=40, copies=8, crashes=2, proposals=0)
@@ -709,6 +715,7 @@ DEFECTS: Sequence[tuple[Defect, Faults, int, Rule]] = (
     (failed_delivery_unnoticed, LOSSES, 42, Rule.CONVERGES),
     (read_back_unchecked, ANY, 93, Rule.RUNS_ON),
     (repeated_requests_are_decided_again, ANY, 0, Rule.RUNS_ON),
+    (a_forgotten_requester_is_new, DAYS, 0, Rule.ONE_OUTCOME),
     (inputs_are_skipped_after_takeover, ANY, 5, Rule.CONVERGES),
     (offsets_are_believed_in_any_topic, COPIES, 50, Rule.CONVERGES),
     (waiting_requests_are_kept_in_memory, ANY, 5, Rule.CONVERGES),

@@ -1,6 +1,6 @@
 """The one fold, rule by rule (K1-K9): which records of `decisions` count, and when a reader must stop."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 import pytest
@@ -8,16 +8,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.events.examples import JOINER, LOG_ID, REF, STARTED, Leader, proposed
 
+from topolog.events import forgotten, terms
 from topolog.events import membership as m
 from topolog.events import metadata as md
 from topolog.events import requests as q
-from topolog.events import terms
 from topolog.events.asked import RequestId, RequestRef
 from topolog.events.codec import CODEC, Decision
 from topolog.events.errors import BadInput, LogDiverged, Poisoned
 from topolog.events.fold import Fold, Folded, Ignored
+from topolog.events.forgotten import ForgottenRow
 from topolog.events.ids import NOWHERE, Incarnation, NodeId, Offset, Position, Slot, TopologyVersion, Version
 from topolog.events.stamp import InputOffset, decode_stamp, encode_stamp
+from topolog.events.state import State
 
 Record = tuple[bytes, bytes]
 READ_TO_17 = (InputOffset(1, 0, Offset(17)),)
@@ -435,16 +437,73 @@ def test_k7_the_window_holds_whatever_sequences_come(sequences: list[int]) -> No
     assert outcomes_of(fold, "t") == sorted(each for each in seen if each > max(seen) - q.OUTCOMES_KEPT)
 
 
-def test_k7_a_forgotten_requester_leaves_no_row() -> None:
-    """K7: idle requesters are dropped by a decision, with all their outcomes; one that is unknown is no error."""
+def test_k7_a_forgotten_requester_leaves_its_highest_number() -> None:
+    """K7: idle requesters are dropped by a decision, with all their outcomes, and nothing up to their highest number is
+    new after that; one that is unknown is no error, and leaves nothing."""
     fold, leader = begun()
-    before = fold.state.hash()
     for sequence in range(1, 71):
         read_all(leader.set(refused("t", sequence)), fold)
     read_all(leader.set(q.RequestersForgotten(("t", "nobody"))), fold)
     assert outcomes_of(fold, "t") == []
     assert fold.state.count(q.RequesterRow) == 0
-    assert fold.state.hash() == before
+    at = fold.header.position
+    assert list(fold.state.rows(ForgottenRow)) == [("t", ForgottenRow(70, at))]
+    assert [q.is_forgotten(fold.state, RequestId("t", sequence)) for sequence in (70, 71)] == [True, False]
+
+
+@given(st.lists(st.one_of(st.none(), st.integers(1, 4), st.integers(1, 100)), max_size=60))
+def test_k7_no_request_is_ever_new_twice(story: Sequence[int | None]) -> None:
+    """K7: whatever numbers come, and however often a requester is forgotten in between (None): what has had an outcome
+    has it or is forgotten, and never more is kept than one window."""
+    fold, leader = begun()
+    seen: set[int] = set()
+    for number in story:
+        if number is None:
+            read_all(leader.set(q.RequestersForgotten(("t",))), fold)
+        elif q.outcome_of(fold.state, RequestId("t", number)) is None and not q.is_forgotten(
+            fold.state, RequestId("t", number)
+        ):
+            assert number not in seen
+            seen.add(number)
+            read_all(leader.set(refused("t", number)), fold)
+        kept = outcomes_of(fold, "t")
+        assert seen.issuperset(kept)
+        assert not kept or max(seen) - min(kept) < q.OUTCOMES_KEPT
+        assert fold.state.count(ForgottenRow) + fold.state.count(q.RequesterRow) <= 1
+
+
+def test_k7_an_outcome_that_comes_late_lowers_nothing() -> None:
+    """K7: a joining that waited for a lease is decided when its requester has been forgotten, with higher numbers."""
+    fold, leader = begun()
+    for event in (refused("t", 70), q.RequestersForgotten(("t",)), refused("t", 69), q.RequestersForgotten(("t",))):
+        read_all(leader.set(event), fold)
+    assert outcomes_of(fold, "t") == []
+    assert q.is_forgotten(fold.state, RequestId("t", 70))
+
+
+def test_k7_so_many_forgotten_requesters_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The bound of docs/api.md: those that were forgotten first go, some at once; of one decision by name. Who is
+    forgotten again is remembered once, as of then."""
+    monkeypatch.setattr(forgotten, "REMEMBERED_MAX", 4)
+    monkeypatch.setattr(forgotten, "REMEMBERED_LEAST", 3)
+    fold, leader = begun()
+    remembered = []
+    for names in ("c", "b", "a", "c", "ed", "gf"):
+        for name in names:
+            read_all(leader.set(refused(name, q.is_forgotten(fold.state, RequestId(name, 1)) + 1)), fold)
+        read_all(leader.set(q.RequestersForgotten(tuple(names))), fold)
+        remembered.append(forgotten.oldest(fold.state))
+    assert remembered == [["c"], ["c", "b"], ["c", "b", "a"], ["b", "a", "c"], ["c", "d", "e"], ["e", "f", "g"]]
+
+
+def test_k7_what_is_remembered_first_goes_first_whatever_order_the_rows_have() -> None:
+    """K10: a reader that began with a snapshot has the rows in an order of its own, and drops the same ones."""
+    states = State(), State()
+    rows = [(f"{number}", ForgottenRow(1, Position(100 - number // 3))) for number in range(9)]
+    for state, each in zip(states, (rows, rows[::-1]), strict=True):
+        for name, row in each:
+            state.put(name, row)
+    assert forgotten.oldest(states[0]) == forgotten.oldest(states[1]) == list("678345012")
 
 
 @pytest.mark.parametrize("text", ["", "cli", "/3", "cli/", "cli/x", "cli/-3"])

@@ -8,7 +8,7 @@ from topolog.events.codec import CODEC, Decision
 from topolog.events.errors import Refused
 from topolog.events.log import Headers, InMemoryWriter, OnDelivery
 from topolog.events.membership import NodeRow
-from topolog.events.requests import AnyRequest, RequestRefused, outcome_of, subject_of
+from topolog.events.requests import AnyRequest, RequestRefused, is_forgotten, outcome_of, subject_of
 from topolog.events.topics import Topic
 from topolog.projections.projector import Projector
 from topolog.streams.rules import requests
@@ -42,7 +42,8 @@ class AnsweringWriter(InMemoryWriter):
         request = CODEC.decode(value)
         assert isinstance(request, AnyRequest)
         ref = RequestRef(request.id.requester, request.id.sequence, digest_of(value))
-        if outcome_of(self._chronicle.fold.state, ref) is None:
+        state = self._chronicle.fold.state
+        if outcome_of(state, ref) is None and not is_forgotten(state, ref):
             cause = f"requests@{len(self._chronicle.log.entries(Topic.REQUESTS)) - 1} {ref}"
             self._chronicle.decide(
                 *self._decisions(request, ref), cause=cause, actor=request.actor, reason=request.reason

@@ -15,7 +15,7 @@ from topolog.events.codec import CODEC
 from topolog.events.errors import Unreachable
 from topolog.events.log import Headers, OnDelivery
 from topolog.events.object_types import schema_id
-from topolog.events.requests import OUTCOMES_KEPT, REQUEST_BYTES_MAX, UpdateRequested
+from topolog.events.requests import OUTCOMES_KEPT, REQUEST_BYTES_MAX, RequestersForgotten, UpdateRequested
 from topolog.events.topics import Topic
 from topolog.projections.api import desk
 from topolog.projections.projector import Projector
@@ -197,7 +197,33 @@ def test_an_id_older_than_what_is_kept_is_refused_here(client: Client, chronicle
     """K7: nobody could say whether it had an outcome, so nobody would ever answer it."""
     post(client, customer(id="long"), key=f"cli-7/{OUTCOMES_KEPT + 5}")
     answer = post(client, customer(id="long"), key="cli-7/3")
-    assert (answer.status_code, sent(chronicle)) == (400, 1)
+    assert (answer.status_code, answer.json()["code"], sent(chronicle)) == (409, "OUTCOME_FORGOTTEN", 1)
+    assert f"cli-7/{OUTCOMES_KEPT + 6} is the next" in answer.json()["hint"]
+
+
+def test_a_repeat_of_a_forgotten_requester_is_not_carried_out_again(
+    client: Client, chronicle: Chronicle, projector: Projector
+) -> None:
+    """K7: a pipeline sends again after a weekend what had its outcome before. It gets that, and nothing is sent; of
+    what was never heard of here nobody could say, and higher numbers go on."""
+    first = post(client, customer(id="long"), key="ci/nightly/2")
+    chronicle.decide(RequestersForgotten(("ci/nightly",)))
+    projector.step()
+    again = post(client, customer(id="long"), key="ci/nightly/2")
+    assert again.json()["item"]["position"] == first.json()["item"]["position"]
+    before = post(client, customer(id="long"), key="ci/nightly/1").json()
+    assert (before["code"], before["rule"], before["facts"]) == ("OUTCOME_FORGOTTEN", "K7", {"forgotten_to": "2"})
+    assert "ci/nightly/3 is the next" in before["hint"]
+    assert sent(chronicle) == 1
+    assert post(client, customer(id="long"), key="ci/nightly/3").json()["item"]["status"] == "UNCHANGED"
+
+
+def test_a_repeat_that_is_forgotten_on_its_way_is_not_waited_for(client: Client, chronicle: Chronicle) -> None:
+    """K7: this API had not read yet that the requester is forgotten when it sent what nobody answers."""
+    post(client, customer(id="long"), key="ci/2")
+    chronicle.decide(RequestersForgotten(("ci",)))
+    answer = post(client, customer(id="long"), key="ci/1", timeout="1m")
+    assert (answer.status_code, answer.json()["code"], sent(chronicle)) == (409, "OUTCOME_FORGOTTEN", 2)
 
 
 @pytest.mark.parametrize(

@@ -10,11 +10,11 @@ from tests.unit.projections.chronicle import LOG_ID, Chronicle
 from tests.unit.projections.conftest import MakeProjector
 from tests.unit.projections.serving import served
 
-from topolog.events.asked import RequestId
+from topolog.events.asked import RequestId, RequestRef
 from topolog.events.codec import CODEC
 from topolog.events.log import Headers
 from topolog.events.object_types import ObjectType
-from topolog.events.requests import UpdateRequested
+from topolog.events.requests import RequestersForgotten, UpdateRequested
 from topolog.events.topics import PLANS, Topic
 from topolog.projections.api import replays
 from topolog.projections.projector import Projector
@@ -127,6 +127,19 @@ def test_a_replayed_letter_is_appended_to_the_byte_and_gets_its_outcome(
     assert [each["event"] for each in client.get("/v1/clusters/main/decisions").json()["items"]].count(
         "MetadataUpdateProposed"
     ) == 1
+
+
+def test_a_letter_of_a_forgotten_requester_is_not_replayed(
+    client: Client, chronicle: Chronicle, projector: Projector
+) -> None:
+    """K7: nobody could say whether its request was carried out before, so nothing would come of it, and it is said."""
+    chronicle.propose("Order", {"id": "long"}, ref=RequestRef("op", 5, b"digest"))
+    chronicle.decide(RequestersForgotten(("op",)))
+    name = bury(chronicle, READABLE)
+    projector.step()
+    status, answer = replay(client, name)
+    assert (status, answer["code"], answer["facts"]) == (409, "OUTCOME_FORGOTTEN", {"forgotten_to": "5"})
+    assert not chronicle.log.entries(Topic.REQUESTS)
 
 
 def test_a_letter_that_dies_again_says_which_one_it_replays(

@@ -6,13 +6,13 @@ import pytest
 from tests.unit.projections.chronicle import Chronicle
 from tests.unit.projections.test_projector import eventful
 
-from topolog.events.asked import RequestId
+from topolog.events.asked import RequestId, RequestRef
 from topolog.events.errors import NotFound
 from topolog.events.membership import NodeRow
 from topolog.events.object_types import type_id
-from topolog.events.requests import OUTCOMES_KEPT
+from topolog.events.requests import OUTCOMES_KEPT, RequestersForgotten
 from topolog.events.state import Row
-from topolog.projections import explain, explain_request, queries
+from topolog.projections import explain, explain_request, forgotten, queries
 from topolog.projections.projector import Projector
 from topolog.projections.store import Reading
 
@@ -46,7 +46,7 @@ def test_one_is_found_without_reading_the_others(reading: Reading, monkeypatch: 
     monkeypatch.setattr(Reading, "rows", noted)
     queries.lease(reading, 0, "n1")
     queries.type_named(reading, "Order")
-    assert not queries.is_forgotten(reading, RequestId("cli-1", 1))
+    assert not forgotten.is_forgotten(reading, RequestId("cli-1", 1))
     assert scanned == []
     queries.node(reading, 0, "n1")
     assert set(scanned) == {NodeRow}
@@ -97,6 +97,29 @@ def test_an_id_behind_the_window_is_forgotten(chronicle: Chronicle, projector: P
         chronicle.propose("Customer", {"id": "long"}, ref=chronicle.ref("cli-9"))
     projector.step()
     with projector.reading() as reading:
-        forgotten = [queries.is_forgotten(reading, RequestId("cli-9", sequence)) for sequence in (2, 3)]
-        assert forgotten == [True, False]
-        assert not queries.is_forgotten(reading, RequestId("cli-10", 1))
+        old = [forgotten.is_forgotten(reading, RequestId("cli-9", sequence)) for sequence in (2, 3)]
+        assert old == [True, False]
+        assert not forgotten.is_forgotten(reading, RequestId("cli-10", 1))
+
+
+def test_a_request_of_a_forgotten_requester_is_said_to_be_over(chronicle: Chronicle, projector: Projector) -> None:
+    """K7: one whose outcome was read here is told as ever; of one in between nobody knows whether it had one, and that
+    it has none yet would be a lie. One above is new."""
+    chronicle.propose("Customer", {"id": "long"}, ref=RequestRef("ci", 2, b"digest"))
+    chronicle.decide(RequestersForgotten(("ci",)))
+    projector.step()
+    known, over, new = RequestId("ci", 2), RequestId("ci", 1), RequestId("ci", 3)
+    with projector.reading() as reading:
+        assert queries.request(reading, known).status == "GRANTED"
+        for ask in (queries.request, lambda reading, name: explain_request.explain_request(reading, 0, name)):
+            with pytest.raises(NotFound, match="ci/1 is so old that its outcome is no longer kept") as raised:
+                ask(reading, over)
+            assert "not carried out any more" in raised.value.hint
+        with pytest.raises(NotFound, match="ci/3 has no outcome at position"):
+            queries.request(reading, new)
+        refusal = forgotten.refusal(reading, over)
+    assert (refusal.code, refusal.facts, "ci/3 is the next" in refusal.hint) == (
+        "OUTCOME_FORGOTTEN",
+        {"forgotten_to": "2"},
+        True,
+    )
