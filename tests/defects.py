@@ -95,8 +95,8 @@ DEFECTS = (
     Defect(
         "Two processes without a folder prove each other gone",
         "streams/rules/membership.py",
-        "return bool(joiner.folder) and joiner.folder == former.folder",
-        "return joiner.folder == former.folder",
+        "is_same = bool(joiner.folder) and joiner.folder == former.folder",
+        "is_same = joiner.folder == former.folder",
         "tests/unit/streams/rules/test_membership.py::test_no_lock_on_either_side_proves_nothing",
     ),
     Defect(
@@ -277,9 +277,9 @@ DEFECTS = (
         "Lease health keeps only the heartbeats that it tells of",
         "streams/lease_health/app.py",
         "        self._accounts[key] = windows.encode(told or after)\n"
-        "        self._silence.heard(beat.node, asyncio.get_running_loop().time(), is_last=beat.release)\n"
+        "        self._silence.heard(beat.node, asyncio.get_running_loop().time(), is_last=beat.is_release)\n"
         "        if told:\n",
-        "        self._silence.heard(beat.node, asyncio.get_running_loop().time(), is_last=beat.release)\n"
+        "        self._silence.heard(beat.node, asyncio.get_running_loop().time(), is_last=beat.is_release)\n"
         "        if told:\n"
         "            self._accounts[key] = windows.encode(told)\n",
         "tests/broker/test_lease_health.py::test_a_late_heartbeat_is_told_with_the_margin_that_it_left",

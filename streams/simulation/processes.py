@@ -18,7 +18,6 @@ from topolog.events.fold import Fold, Folded
 from topolog.events.ids import NOWHERE, Incarnation, Offset, Position
 from topolog.events.log import Headers, OnDelivery
 from topolog.events.membership import FENCING, Heartbeat, NodeDied, NodeJoined
-from topolog.events.proof import SECRET_BYTES
 from topolog.events.requests import Joiner, NodeKind
 from topolog.events.state import State
 from topolog.events.terms import CoordinatorDied
@@ -191,7 +190,7 @@ class NodeProcess(Process):
             chance=lambda: self.chance.getrandbits(63),
             disk=disk.past if joiner.folder and self.is_server else None,
         )
-        self.session.key = joiner.folder.encode() or self.chance.randbytes(SECRET_BYTES)
+        self.session.key = (joiner.folder or life.name).encode()
         self._guard = LeaseGuard(self.clock, self.session, is_client=not self.is_server)
         schema = Definitions(joiner, self.clock, self.shard, self.session, self._guard)
         table_chance = random.Random(f"{shard_seed} tables")

@@ -23,7 +23,6 @@ from topolog.events.fold import Fold, Folded, Ignored
 from topolog.events.ids import Position
 from topolog.events.log import Headers, InMemoryLog, InMemoryReader, InMemoryWriter, LogWriter, OnDelivery
 from topolog.events.partitions import PartitionState
-from topolog.events.proof import SECRET_BYTES
 from topolog.events.single_maps import UpdateCounter
 from topolog.events.state import State
 from topolog.events.topics import PARTITIONS, Topic
@@ -158,7 +157,7 @@ class Member(Process):
             disk=past,
             codec=world.build,
         )
-        self.session.key = joiner.folder.encode() or self.chance.randbytes(SECRET_BYTES)
+        self.session.key = (joiner.folder or f"{joiner.node}/{world.lives}").encode()
 
     def step(self) -> None:
         """A node that has failed for good does nothing more; why stands in `session.failure`."""
