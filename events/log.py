@@ -25,6 +25,10 @@ OnDelivery = Callable[[str | None, Offset | None], None]
 """Called once per append: (None, its offset) when the log has the record, (the error, None) when it never will."""
 
 
+class Denied(str):
+    """The error of an append to a topic that the broker does not let this process write: to repeat it is in vain."""
+
+
 class Entry(msgspec.Struct, frozen=True):
     """One record as a log returns it; `appended_at_ms` is the log's own time (UTC), for people and for liveness."""
 
