@@ -60,7 +60,7 @@ class Table:
         """Send a request and wait for its outcome."""
         request_id = RequestId("test", next(self._numbers))
         request = kind(request_id, self._log_id, "test", "", *content)
-        self.writer.append(Topic.REQUESTS, "test", encode_request(request))
+        self.writer.append(Topic.OPERATIONS, "test", encode_request(request))
         self.writer.flush(10)
         return eventually(lambda: outcome_of(self.site.told().state, request_id), "the outcome of a request")
 

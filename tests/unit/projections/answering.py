@@ -43,7 +43,7 @@ class AnsweringWriter(InMemoryWriter):
         assert isinstance(request, AnyRequest)
         ref = RequestRef(request.id.requester, request.id.sequence, digest_of(value))
         if outcome_of(self._chronicle.fold.state, ref) is None:
-            cause = f"requests@{len(self._chronicle.log.entries(Topic.REQUESTS)) - 1} {ref}"
+            cause = f"operations@{len(self._chronicle.log.entries(Topic.OPERATIONS)) - 1} {ref}"
             self._chronicle.decide(
                 *self._decisions(request, ref), cause=cause, actor=request.actor, reason=request.reason
             )
