@@ -206,11 +206,11 @@ class InMemoryWriter:
                 entry = self._log.put(send.topic, send.key, send.value, send.headers)
                 self._answer(send, None, entry.offset)
 
-    def fail(self, count: int | None = None) -> None:
+    def fail(self, count: int | None = None, error: str = "lost") -> None:
         """The oldest `count` sends in flight (all if None) are lost for good."""
         with self._log.changed:
             for send in self._take(count):
-                self._answer(send, "lost", None)
+                self._answer(send, error, None)
 
     def interrupt(self) -> None:
         """The connection is lost, and with it what is in flight."""
