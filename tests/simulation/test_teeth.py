@@ -662,7 +662,7 @@ DEFECTS: Sequence[tuple[Defect, Faults, int, Rule]] = (
     (a_shorter_wait_counts_at_once, CHANGES, 20, Rule.LEFT_IN_TIME),
     (a_shorter_wait_counts_at_once, CHANGES, 4, Rule.PRESUMED_IN_TIME),
     (former_terms_are_forgotten_in_a_take_over, CHANGES_OF_LEADERS, 7, Rule.LEFT_IN_TIME),
-    (former_terms_are_forgotten_in_a_take_over, CHANGES_OF_LEADERS, 117, Rule.PRESUMED_IN_TIME),
+    (former_terms_are_forgotten_in_a_take_over, CHANGES_OF_LEADERS, 365, Rule.PRESUMED_IN_TIME),
     (a_change_is_confirmed_at_once, CHANGES, 12, Rule.LEFT_IN_TIME),
     (the_last_change_hides_the_one_before, CHANGES, 4, Rule.PRESUMED_IN_TIME),
     (a_raised_fence_is_waited_for_once_it_is_confirmed, CHANGES, 4, Rule.PRESUMED_IN_TIME),
