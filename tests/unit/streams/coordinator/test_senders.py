@@ -10,6 +10,7 @@ from topolog.events import metadata as md
 from topolog.events import repair_requests as rr
 from topolog.events import requests as q
 from topolog.events.asked import RequestId
+from topolog.events.ids import Position
 from topolog.events.membership import NodeRow
 from topolog.events.operations import CODE
 from topolog.events.repair_tasks import TaskId
@@ -145,7 +146,7 @@ def test_a_validator_is_no_node_and_is_heard() -> None:
     """Validators and the rendezvous are no members: what they report is judged by the number of their life."""
     desk_ = desk()
     id_ = RequestId(requester_of("validator", 5), 1)
-    report = rr.TaskReported(id_, LOG_ID, "validator", "", TaskId(7, 0, 0, "R1", 1), 5, 0, 0, "", "")
+    report = rr.TaskReported(id_, LOG_ID, "validator", "", TaskId(Position(7), 0, 0, "R1", 1), 5, 0, 0, "", "")
     desk_.ask(report, REQUESTS)
     row = desk_.outcome(report)
     assert row is not None
