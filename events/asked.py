@@ -28,6 +28,10 @@ class RequestId(msgspec.Struct, frozen=True):
         return cls(requester, int(sequence))
 
 
+UNNUMBERED = RequestId("", 0)
+"""Of a request whose sender has yet to number it."""
+
+
 class RequestRef(msgspec.Struct, frozen=True):
     """A request id with the digest (8 bytes) of the request's content, as decisions carry it."""
 

@@ -6,14 +6,19 @@ behind the next one, and takes several requesters (lanes) where more must be und
 """
 
 import hashlib
+from collections.abc import Callable
 
 from topolog.events.asked import SUBJECT_CHARS_MAX, RequestId
 from topolog.events.codec import CODEC, Codec
 from topolog.events.errors import BadInput, MergeConflict, Overloaded, Refused
+from topolog.events.requesters import AHEAD_MAX
 from topolog.events.requests import OUTCOMES_KEPT, REQUEST_BYTES_MAX, AnyRequest, OutcomeRow, is_valid, subject_of
 
 LANES = 8
 """Requesters of one process: up to 8 x 64 requests under way."""
+
+_LANE_CHARS = 20
+"""Of a lane's number behind its dot, however many have been given up."""
 
 CONFLICT = "METADATA_CONFLICT"
 
@@ -47,25 +52,37 @@ def refusal_of(row: OutcomeRow) -> Refused:
 
 
 class OpenRequests:
-    """Ids of one process: given out in order, closed when their outcome is known. Not safe for several threads."""
+    """Ids of one process: given out in order, closed when their outcome is known. Not safe for several threads.
 
-    def __init__(self, name: str) -> None:
+    `highest`: up to which number the log is known to have outcomes of a requester. A lane that would come too far above
+    that is given up for one of another name: numbers are lost where what bears them is never sent, and a requester
+    that was idle for long is forgotten. None for who may number as it likes.
+    """
+
+    def __init__(self, name: str, highest: Callable[[str], int] | None = None) -> None:
         """`name` is unique to this process life; it is cut so that a lane's number still fits."""
-        base = name[-(SUBJECT_CHARS_MAX - 2) :]
-        self._lanes = [_Lane(base if number == 0 else f"{base}.{number}") for number in range(LANES)]
+        self._base = name[-(SUBJECT_CHARS_MAX - _LANE_CHARS) :]
+        self._highest = highest
+        self._lanes = [_Lane(self._base if number == 0 else f"{self._base}.{number}") for number in range(LANES)]
+        self._named = LANES
 
     def next_id(self) -> RequestId:
         """A new id, open from now on; raises Overloaded if too many are."""
-        for lane in self._lanes:
+        for index, lane in enumerate(self._lanes):
+            if self._highest is not None and lane.is_ahead_of(self._highest(lane.requester)):
+                if lane.open:
+                    continue
+                lane = self._lanes[index] = _Lane(f"{self._base}.{self._named}")  # noqa: PLW2901 (the one in its place)
+                self._named += 1
             if not lane.is_full:
                 return lane.next_id()
         raise Overloaded(
-            f"{LANES * OUTCOMES_KEPT} requests of {self._lanes[0].requester} are under way.",
+            f"{LANES * OUTCOMES_KEPT} requests of {self._base} are under way.",
             hint="Wait for some of them, then try again.",
         )
 
     def close(self, request: RequestId) -> None:
-        """The outcome is known; an id of somebody else's is none of ours."""
+        """The outcome is known, or the request is never sent; an id of somebody else's is none of ours."""
         for lane in self._lanes:
             if lane.requester == request.requester:
                 lane.open.pop(request.sequence, None)
@@ -80,6 +97,10 @@ class _Lane:
     @property
     def is_full(self) -> bool:
         return bool(self.open) and self._next - next(iter(self.open)) >= OUTCOMES_KEPT
+
+    def is_ahead_of(self, highest: int) -> bool:
+        """Whether a coordinator that knows outcomes up to there would take the next number for somebody else's."""
+        return self._next - highest > AHEAD_MAX
 
     def next_id(self) -> RequestId:
         sequence, self._next = self._next, self._next + 1

@@ -34,7 +34,7 @@ from topolog.events.kafka_ends import Ends, Place
 from topolog.events.kafka_errors import DENIED, denied, producing
 from topolog.events.kafka_outage import UNTAKEN_S, Attention, Outage, Standstill
 from topolog.events.last_read import LastRead
-from topolog.events.log import Entry, Headers, OnDelivery, Partition
+from topolog.events.log import Denied, Entry, Headers, OnDelivery, Partition
 from topolog.events.topics import PARTITIONS, RECORD_BYTES_MAX, Topic, topic_name
 
 KafkaSettings = Mapping[str, str]
@@ -343,7 +343,7 @@ class KafkaWriter:
         if error is None:
             self._attention.got()
         if on_delivery is not None:
-            on_delivery(*((None, Offset(_number(message.offset()))) if error is None else (error.str(), None)))
+            on_delivery(*((None, Offset(_number(message.offset()))) if error is None else (_told(error), None)))
 
     def serve(self) -> None:
         with producing():
@@ -375,6 +375,10 @@ class KafkaWriter:
     def close(self) -> None:
         with contextlib.suppress(LogDiverged, Unreachable):
             self.flush(5)
+
+
+def _told(error: KafkaError) -> str:
+    return Denied(error.str()) if error.code() in DENIED else error.str()
 
 
 def _ends(settings: KafkaSettings, level: IsolationLevel = IsolationLevel.READ_UNCOMMITTED) -> Ends:

@@ -25,6 +25,10 @@ OnDelivery = Callable[[str | None, Offset | None], None]
 """Called once per append: (None, its offset) when the log has the record, (the error, None) when it never will."""
 
 
+class Denied(str):
+    """The error of an append to a topic that the broker does not let this process write: to repeat it is in vain."""
+
+
 class Entry(msgspec.Struct, frozen=True):
     """One record as a log returns it; `appended_at_ms` is the log's own time (UTC), for people and for liveness."""
 
@@ -202,11 +206,11 @@ class InMemoryWriter:
                 entry = self._log.put(send.topic, send.key, send.value, send.headers)
                 self._answer(send, None, entry.offset)
 
-    def fail(self, count: int | None = None) -> None:
+    def fail(self, count: int | None = None, error: str = "lost") -> None:
         """The oldest `count` sends in flight (all if None) are lost for good."""
         with self._log.changed:
             for send in self._take(count):
-                self._answer(send, "lost", None)
+                self._answer(send, error, None)
 
     def interrupt(self) -> None:
         """The connection is lost, and with it what is in flight."""

@@ -31,6 +31,7 @@ class Topic(Enum):
     LEASE_HEALTH = ("lease-health", 5)
     MAPS = ("maps", 6)
     TREES = ("trees", 7)
+    OPERATIONS = ("operations", 8)
 
     def __init__(self, short_name: str, code: int) -> None:
         self.short_name = short_name
@@ -53,6 +54,7 @@ class TopicPlan(msgspec.Struct, frozen=True):
 PLANS = (
     TopicPlan(Topic.DECISIONS, 1, -1),
     TopicPlan(Topic.REQUESTS, 1, 7 * _DAY_MS),
+    TopicPlan(Topic.OPERATIONS, 1, 7 * _DAY_MS),
     TopicPlan(Topic.HEARTBEATS, 4, _HOUR_MS),
     TopicPlan(Topic.DEAD, 1, 30 * _DAY_MS),
     TopicPlan(Topic.SNAPSHOTS, 1, 30 * _DAY_MS),
@@ -61,6 +63,9 @@ PLANS = (
     TopicPlan(Topic.TREES, 4, 7 * _DAY_MS, is_needed=False),
 )
 NEEDED = tuple(plan for plan in PLANS if plan.is_needed)
+
+ASKED = (Topic.REQUESTS, Topic.OPERATIONS)
+"""Where requests stand: what members ask, and what operators do (`operations.py`)."""
 
 HEALTH_APP = "lease-health-"
 """What follows the cluster's prefix in the names that faust makes for lease health: a group and a changelog."""
@@ -95,6 +100,7 @@ ACLS = (
     Access("node", ("Write",), Topic.MAPS),
     Access("coordinator", ("Read", "Write"), Topic.DECISIONS),
     Access("coordinator", ("Read",), Topic.REQUESTS),
+    Access("coordinator", ("Read",), Topic.OPERATIONS),
     Access("coordinator", ("Read", "Write"), Topic.HEARTBEATS),  # to write, for its death certificate
     Access("coordinator", ("Read",), Topic.MAPS),
     Access("coordinator", ("Write",), Topic.DEAD),
@@ -103,7 +109,8 @@ ACLS = (
     Access("projector", ("Read",), Topic.LEASE_HEALTH),
     Access("projector", ("Read",), Topic.DEAD),
     Access("projector", ("Read",), Topic.MAPS),
-    Access("projector", ("Write",), Topic.REQUESTS),
+    Access("projector", ("Write",), Topic.OPERATIONS),  # nobody else: what stands there is believed
+    Access("projector", ("Write",), Topic.REQUESTS),  # dead letters that are replayed
     Access("lease-health", ("Read",), Topic.DECISIONS),
     Access("lease-health", ("Read",), Topic.HEARTBEATS),
     Access("lease-health", ("Write",), Topic.LEASE_HEALTH),
@@ -122,6 +129,7 @@ ACLS = (
     Access("rendezvous", ("Read", "Delete"), is_group=True, begins=RENDEZVOUS_APP),
     Access("archive", ("Read",), Topic.DECISIONS),
     Access("archive", ("Read",), Topic.REQUESTS),
+    Access("archive", ("Read",), Topic.OPERATIONS),
     Access("archive", ("Read",), Topic.LEASE_HEALTH),
     Access("archive", ("Read",), Topic.DEAD),
     Access("operator", ("Create", "Describe")),  # whoever runs `topolog cluster init`

@@ -40,7 +40,7 @@ class StampCause(msgspec.Struct, frozen=True):
 
 _REPORTED = "came that it had waited for ({0}, partition {1}, offset {2})"
 _FORMS: Mapping[Kind, tuple[tuple[str, str], ...]] = {
-    Kind.REQUEST: ((r"requests@\d+ (?P<request>.+)", "request {0} asked for it"),),
+    Kind.REQUEST: ((r"(?:requests|operations)@\d+ (?P<request>.+)", "request {0} asked for it"),),
     Kind.HEARTBEAT: ((r"(heartbeats)/(\d+)@(\d+) (?P<node>.+)", f"a heartbeat of {{3}} {_REPORTED}"),),
     Kind.MAP: ((r"(maps)/(\d+)@(\d+) (?P<node>.+)", f"a single map of {{3}} {_REPORTED}"),),
     Kind.DEADLINE: (

@@ -116,9 +116,8 @@ def _leads_to(reading: Reading, decided: Decided) -> Iterator[str]:
                 yield f"change {number}"
             if decided.event_name == "SchemaChangeQueued":
                 yield from _subjects_of_statements(decided)
-        case "SchemaChangeCommitted":  # what is confirmed of its changes may be one of them, or several
-            yield "changes"
-            yield from (f"change {number}" for number in getattr(decided.event, "changes", ()))
+        case "SchemaChangeCommitted":  # deletions are confirmed of each change alone, or of several at once
+            yield from ("changes", *(f"change {each}" for each in getattr(decided.event, "changes", ())))
         case "SessionQueued" | "SessionOpened":
             number = getattr(decided.event, "session", None)
             yield f"session {decided.position if number is None else number}"

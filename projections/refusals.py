@@ -83,6 +83,7 @@ REMEDIES: Mapping[str, str] = {
     "OBJECT_EXISTS": "Choose another name, or alter what is there; --if-needed passes over what holds already.",
     "OBJECT_OF_ANOTHER_KIND": "Choose another name: databases, tables and views share one space of names.",
     "OBJECT_UNKNOWN": "`topolog get tables` and `topolog get databases` list what there is.",
+    "OPERATION_ONLY": "Ask the API for it, or `topolog`: no node may ask for that itself (docs/security.md).",
     "OTHER_TOKENS": "Name replicas that hold the same tokens, or the tokens that all of them hold.",
     "OUTCOME_FORGOTTEN": "The outcome is no longer kept: see what stands now, and ask anew if needed.",
     "OVERLAP": "Wait until the session that the message names has ended, or abort it.",

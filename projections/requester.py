@@ -86,9 +86,9 @@ class Requester:
         subject, cluster = subject_of(request), self._cluster
         try:
             with telemetry.messaging(
-                "send", Topic.REQUESTS, cluster, key=subject, request=str(request.id), size=len(value)
+                "send", Topic.OPERATIONS, cluster, key=subject, request=str(request.id), size=len(value)
             ):
-                self._writer.append(Topic.REQUESTS, subject, value, telemetry.headers(), on_delivery)
+                self._writer.append(Topic.OPERATIONS, subject, value, telemetry.headers(), on_delivery)
         except Unreachable as error:
             raise Unreachable(
                 f"Request {request.id} cannot be sent to the Kafka broker at {self._address}: {error.message}",

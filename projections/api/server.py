@@ -20,6 +20,7 @@ from starlette.types import ASGIApp
 
 from topolog.events.errors import BadInput
 from topolog.events.log import LogReader, LogWriter
+from topolog.events.requesters import requester_of_api
 from topolog.projections.api.access.access import Access
 from topolog.projections.api.app import make_app
 from topolog.projections.api.connection import Connection, Secured
@@ -161,7 +162,9 @@ def _serving(source: Source, address: str) -> Iterator[Served]:
     reader = traced(source.reader, source.cluster)
     projector = Projector(reader, source.folder, source.cluster, workshop=source.workshop, terms=source.terms)
     with contextlib.closing(projector), _projecting(projector):
-        yield Served(projector, Requester(source.writer, f"api-{secrets.token_hex(4)}", address, source.cluster))
+        yield Served(
+            projector, Requester(source.writer, requester_of_api(secrets.randbits(40)), address, source.cluster)
+        )
 
 
 @contextlib.contextmanager

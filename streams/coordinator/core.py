@@ -21,7 +21,7 @@ import msgspec
 
 from topolog.events import membership as m
 from topolog.events import requests as q
-from topolog.events.asked import Request, RequestRef
+from topolog.events.asked import RequestRef
 from topolog.events.asking import digest_of
 from topolog.events.codec import CODEC, Codec, Decision, Record
 from topolog.events.errors import Refused, TopologError, Undecodable
@@ -36,11 +36,10 @@ from topolog.events.snapshots import SnapshotTaken
 from topolog.events.stamp import NO_CHAIN, Stamp, chain_after, encode_stamp
 from topolog.events.state import State
 from topolog.events.terms import CoordinatorDied, LogStarted, TermEnded, TermStarted, cluster
-from topolog.events.topics import PARTITIONS, RECORD_BYTES_MAX, Topic
+from topolog.events.topics import ASKED, PARTITIONS, RECORD_BYTES_MAX, Topic
 from topolog.streams.coordinator.agenda import Agenda
 from topolog.streams.coordinator.causes import cause_of
 from topolog.streams.coordinator.exchanges import Exchanges, known_of, maps_from
-from topolog.streams.coordinator.obituary import is_forged
 from topolog.streams.coordinator.reports import Reports
 from topolog.streams.coordinator.resuming import Inputs
 from topolog.streams.rules import (
@@ -54,6 +53,7 @@ from topolog.streams.rules import (
     repair,
     requesters,
     requests,
+    senders,
 )
 from topolog.streams.rules.exchange import Patience
 from topolog.streams.rules.requests import Circumstances
@@ -146,7 +146,7 @@ class Core:
         read = {(each.topic, each.partition): each.next_offset for each in self.confirmed.inputs}
         starts: dict[tuple[Topic, int], Offset | None] = {
             (topic, number): read.get((topic.code, number))
-            for topic in (Topic.REQUESTS, Topic.HEARTBEATS)
+            for topic in (*ASKED, Topic.HEARTBEATS)
             for number in range(PARTITIONS[topic])
         }
         starts[Topic.MAPS, 0] = maps_from(self.state)
@@ -206,12 +206,9 @@ class Core:
         self._inputs.hear(entry)
         self.reports.obituary.pass_time((entry.topic.code, entry.partition), entry.appended_at_ms)
         match self._decoded(entry):
-            case m.Heartbeat() | m.NodeDied() as sign if is_forged(self.state, sign):
-                self.dead.append(Dead(entry, f"a {type(sign).__name__} that ends a life and does not show its secret"))
-            case m.Heartbeat() as heartbeat:
-                self.reports.hear(self.state, heartbeat, entry)
-            case m.NodeDied() as died:
-                self.reports.bury(self.state, died, entry)
+            case m.Heartbeat() | m.NodeDied() as sign:
+                if fault := self.reports.take(self.state, sign, entry):
+                    self.dead.append(Dead(entry, fault))
             case None | CoordinatorDied():  # stand-bys look for that one, before any core reads it
                 pass
             case other:
@@ -234,19 +231,22 @@ class Core:
                 self.dead.append(Dead(entry, f"a {type(other).__name__} is no single map"))
 
     def ask(self, entry: Entry) -> None:
-        """One record of `requests`, decided at once; a repeat has its outcome already (K7)."""
+        """One record of a topic of ASKED, decided at once; a repeat has its outcome already (K7)."""
         self._inputs.count(entry)
         request = self._decoded(entry)
         if request is None:
             return
-        if not isinstance(request, Request) or not q.is_valid(request.id):
-            self.dead.append(Dead(entry, f"a {type(request).__name__} with this id is no request"))
+        if fault := senders.fault(self.state, request, entry.topic):
+            self.dead.append(Dead(entry, fault))
             return
+        assert isinstance(request, q.AnyRequest), "the rule has looked at it"
         ref = RequestRef(request.id.requester, request.id.sequence, digest_of(entry.value))
         if self._is_known(ref):
             return
         decided = self._decide(request, ref, entry)
-        self._log(decided, f"requests@{entry.offset} {ref}", request.actor or ref.requester, request.reason)
+        self._log(
+            decided, f"{entry.topic.short_name}@{entry.offset} {ref}", request.actor or ref.requester, request.reason
+        )
 
     def settle(self) -> None:
         """Log all that follows from what was heard and from deadlines that passed, until nothing more does."""
@@ -347,6 +347,7 @@ class Core:
             if request.log_id != self._ahead.log_id:
                 facts = {"log_id": request.log_id.hex(), "expected": (self._ahead.log_id or b"").hex()}
                 raise Refused("FOREIGN_LOG", "K7", "The request is meant for another cluster's log.", facts)
+            senders.require_allowed(self.state, request, entry.topic)
             given = Circumstances(entry.appended_at_ms, self._ahead.position, self._certified, self.codec.newest_level)
             return requests.decide(self.state, request, ref, given)
         except Refused as refusal:

@@ -13,6 +13,7 @@ from topolog.streams.coordinator.core import Dead
 
 _LOGGER = logging.getLogger("topolog.coordinator")
 _STUB_BYTES = 10_000
+_ERRORS = "__dlq.errors."
 
 BURIAL_S = 0.5
 """How long one step waits until dead letters are delivered; the order of sends to two topics is nobody's promise."""
@@ -49,21 +50,23 @@ def _on_buried(error: str | None, _: Offset | None) -> None:
 
 
 def letter(dead: Dead) -> Entry:
-    """The dead record with the reasons; one that is too big to be appended keeps its beginning and its size."""
+    """The dead record with the reasons, which are ours alone to say; one that is too big to be appended keeps its
+    beginning and its size."""
     entry = dead.entry
-    whole = msgspec.structs.replace(entry, headers=(*entry.headers, *_error_headers(dead)))
+    theirs = (each for each in entry.headers if not each[0].startswith(_ERRORS))
+    whole = msgspec.structs.replace(entry, headers=(*theirs, *_error_headers(dead)))
     size = len(entry.value) + sum(len(name) + len(content) for name, content in whole.headers)
     if size <= RECORD_BYTES_MAX:
         return whole
-    cut = ("__dlq.errors.truncated.from.bytes", str(size).encode())
+    cut = (f"{_ERRORS}truncated.from.bytes", str(size).encode())
     return msgspec.structs.replace(entry, value=entry.value[:_STUB_BYTES], headers=(*_error_headers(dead), cut))
 
 
 def _error_headers(dead: Dead) -> tuple[tuple[str, bytes], ...]:
     return (
-        ("__dlq.errors.topic", dead.entry.topic.short_name.encode()),
-        ("__dlq.errors.partition", str(dead.entry.partition).encode()),
-        ("__dlq.errors.offset", str(dead.entry.offset).encode()),
-        ("__dlq.errors.message", dead.reason.encode()),
-        ("__dlq.errors.exception", b"Undecodable"),
+        (f"{_ERRORS}topic", dead.entry.topic.short_name.encode()),
+        (f"{_ERRORS}partition", str(dead.entry.partition).encode()),
+        (f"{_ERRORS}offset", str(dead.entry.offset).encode()),
+        (f"{_ERRORS}message", dead.reason.encode()),
+        (f"{_ERRORS}exception", b"Undecodable"),
     )

@@ -7,7 +7,7 @@ from topolog.events.ids import NOWHERE, Incarnation, NodeId, Place, Position
 from topolog.events.log import Entry
 from topolog.events.membership import Applied, Blocked, Heartbeat, NodeDied, NodeRow
 from topolog.events.state import State
-from topolog.streams.coordinator.obituary import Obituary
+from topolog.streams.coordinator.obituary import Obituary, is_forged
 from topolog.streams.rules.membership import Heard
 
 CHAINS_KEPT = 100_000
@@ -41,6 +41,16 @@ class Reports:
     def source(self, node: NodeId) -> str:
         """The record of the node's newest heartbeat, as stamps name it: `heartbeats/2@88 n3`."""
         return self._sources.get(node, "")
+
+    def take(self, state: State, sign: Heartbeat | NodeDied, entry: Entry) -> str:
+        """Note what a node, or its sentinel, has said; why that is a dead letter, empty if it is none."""
+        if is_forged(state, sign):
+            return f"a {type(sign).__name__} that ends a life and does not show its secret"
+        if isinstance(sign, NodeDied):
+            self.bury(state, sign, entry)
+        else:
+            self.hear(state, sign, entry)
+        return ""
 
     def bury(self, state: State, died: NodeDied, entry: Entry) -> None:
         """Note a death: what this incarnation has said counts no more, and what it may still say is not heard."""

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from topolog.events import telemetry
 from topolog.events.log import Entry, Headers
 from topolog.events.stamp import HEADER_NAME, decode_stamp
-from topolog.events.topics import RECORD_BYTES_MAX, Topic
+from topolog.events.topics import RECORD_BYTES_MAX
 from topolog.streams.coordinator.core import Core, Outgoing
 
 _LOGGER = logging.getLogger("topolog.coordinator")
@@ -29,7 +29,7 @@ class Traces:
         traceparent, before = telemetry.carried(request.headers), len(core.outbox)
         about = telemetry.messaging(
             "process",
-            Topic.REQUESTS,
+            request.topic,
             self._cluster,
             parent=traceparent,
             partition=request.partition,

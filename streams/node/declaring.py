@@ -8,7 +8,7 @@ but a look at what this node has applied, and one that is asked for twice is dec
 from collections.abc import Callable
 from concurrent.futures import Future
 
-from topolog.events.asked import RequestId
+from topolog.events.asked import UNNUMBERED, RequestId
 from topolog.events.errors import OutcomeUnknown, Refused
 from topolog.events.group_definition import GroupDefinition, validate
 from topolog.events.groups import GroupRow, group_row
@@ -43,8 +43,8 @@ class Declaring:
             found.set_result(known)
             return _pending(found, None)
         assert core.log_id is not None, "a member has read the log"
-        request = self._session.requests.next_id()
-        self._session.requests.send(GroupCreationRequested(request, core.log_id, core.node, reason, wanted))
+        asked = GroupCreationRequested(UNNUMBERED, core.log_id, core.node, reason, wanted)
+        request = self._session.requests.ask(asked)
         created = self._waits.when(lambda: self._created(request, wanted.name))
         return _pending(created, request)
 
@@ -54,8 +54,8 @@ class Declaring:
             raise self._session.failure
         core = self._session.core
         assert core.log_id is not None, "a member has read the log"
-        request = self._session.requests.next_id()
-        self._session.requests.send(LossResetRequested(request, core.log_id, core.node, reason, group))
+        asked = LossResetRequested(UNNUMBERED, core.log_id, core.node, reason, group)
+        request = self._session.requests.ask(asked)
 
         def late(timeout_s: float) -> OutcomeUnknown:
             return OutcomeUnknown(
@@ -75,9 +75,8 @@ class Declaring:
             raise self._session.failure
         core = self._session.core
         assert core.log_id is not None, "a member has read the log"
-        request = self._session.requests.next_id()
-        asked = SchemaChangeRequested(request, core.log_id, core.node, reason, statements, deadline_ms)
-        self._session.requests.send(asked)
+        asked = SchemaChangeRequested(UNNUMBERED, core.log_id, core.node, reason, statements, deadline_ms)
+        request = self._session.requests.ask(asked)
 
         def late(timeout_s: float) -> OutcomeUnknown:
             return OutcomeUnknown(
@@ -94,8 +93,8 @@ class Declaring:
             raise self._session.failure
         core = self._session.core
         assert core.log_id is not None, "a member has read the log"
-        request = self._session.requests.next_id()
-        self._session.requests.send(SessionRequested(request, core.log_id, core.node, reason, definition))
+        asked = SessionRequested(UNNUMBERED, core.log_id, core.node, reason, definition)
+        request = self._session.requests.ask(asked)
 
         def late(timeout_s: float) -> OutcomeUnknown:
             return OutcomeUnknown(

@@ -1,16 +1,19 @@
 """The requests of one process: sent until they are decided, and what became of each (K7)."""
 
 import threading
+from typing import TypeVar
 
 import msgspec
 
 from topolog.events import telemetry
 from topolog.events.asked import RequestId, RequestRef
 from topolog.events.asking import OpenRequests, digest_of, encode_request, refusal_of
-from topolog.events.errors import BadInput, Refused
+from topolog.events.errors import BadInput, NotAllowed, Refused
 from topolog.events.failpoints import reach
 from topolog.events.levels import FIRST_LEVEL
-from topolog.events.log import Headers, LogWriter
+from topolog.events.log import Denied, Headers, LogWriter
+from topolog.events.operations import HINT, is_operation, topic_of
+from topolog.events.requesters import highest_of, operating
 from topolog.events.requests import AnyRequest, OutcomeRow, Status, is_forgotten, outcome_of
 from topolog.events.terms import ClusterRow
 from topolog.events.topics import Topic
@@ -18,8 +21,18 @@ from topolog.streams.clock import Clock
 from topolog.streams.node.core import NodeCore
 from topolog.streams.node.measures import NodeMeasures
 
+T = TypeVar("T")
+
 OWN_OUTCOMES_KEPT = 4096
 """Outcomes of own requests that this process remembers."""
+
+
+class _Sent(msgspec.Struct, frozen=True):
+    """A request as it was appended, and is again until it is decided."""
+
+    topic: Topic
+    value: bytes
+    headers: Headers
 
 
 class OwnRequests:
@@ -30,14 +43,23 @@ class OwnRequests:
         self._writer = writer
         self._clock = clock
         self._measures = measures
-        self._ids = OpenRequests(name)
+        self._ids = OpenRequests(name, self._highest)
+        self._operations = OpenRequests(operating(name))
         self._asking = threading.Lock()
-        self._unanswered: dict[RequestId, bytes] = {}
-        self._headers: dict[RequestId, Headers] = {}
+        self._unanswered: dict[RequestId, _Sent] = {}
         self._outcomes: dict[RequestId, OutcomeRow] = {}
+        self._denied: dict[RequestId, NotAllowed] = {}
+
+    def ask(self, request: AnyRequest) -> RequestId:
+        """Number a request and append it to the topic of its kind; raises Overloaded, and as `send` does."""
+        ids = self._operations if is_operation(request) else self._ids
+        with self._asking:
+            name = ids.next_id()
+        self.send(msgspec.structs.replace(request, id=name))
+        return name
 
     def next_id(self) -> RequestId:
-        """An id for one request; raises Overloaded if too many of this process are under way."""
+        """An id for one request to `requests`; raises Overloaded if too many of this process are under way."""
         with self._asking:
             return self._ids.next_id()
 
@@ -45,44 +67,56 @@ class OwnRequests:
         """Append a request; it is kept until its outcome is read. Raises BadInput if it is too big, or says what the
         cluster's feature level has no words for."""
         try:
-            self._unanswered[request.id] = encode_request(request, self._level, self._core.codec)
+            value = encode_request(request, self._level, self._core.codec)
         except BadInput:
             self._close(request.id)
             raise
         self._measures.asked(request.id, self._clock.monotonic_ns())
-        row, size = self._cluster_row, len(self._unanswered[request.id])
+        row, topic = self._cluster_row, topic_of(request)
         with telemetry.messaging(
             "send",
-            Topic.REQUESTS,
+            topic,
             row.name if row else "",
             request=str(request.id),
             key=request.id.requester,
-            size=size,
+            size=len(value),
         ):
-            if traced := telemetry.headers():
-                self._headers[request.id] = traced
+            self._unanswered[request.id] = _Sent(topic, value, telemetry.headers())
             self.send_again(request.id)
         reach("node.request-sent")
 
     def send_again(self, request: RequestId) -> None:
         """Append a request that has no outcome yet once more: the log gives it one outcome however often it comes."""
-        value = self._unanswered.get(request)
-        if value is not None:
+        sent = self._unanswered.get(request)
+        if sent is not None:
             self._writer.append(
-                Topic.REQUESTS,
+                sent.topic,
                 request.requester,
-                value,
-                self._headers.get(request, ()),
-                lambda error, _: None if error is None else self.send_again(request),
+                sent.value,
+                sent.headers,
+                lambda error, _: None if error is None else self._not_taken(request, error),
             )
+
+    def _not_taken(self, request: RequestId, error: str) -> None:
+        """The broker has not taken it: it is sent again, unless that is in vain."""
+        if not isinstance(error, Denied):
+            self.send_again(request)
+        elif sent := self._unanswered.pop(request, None):
+            message = f"The broker does not let node {self._core.node!r} write {sent.topic.short_name}: {error}."
+            self._denied[request] = NotAllowed(message, hint=HINT if sent.topic is Topic.OPERATIONS else "")
+            _keep_newest(self._denied)
+            self._close(request)
 
     def outcome(self, request: RequestId) -> OutcomeRow | None:
         """The outcome of a request, if it has been applied here."""
         return self._outcomes.get(request) or outcome_of(self._core.state, request)
 
     def decided(self, request: RequestId) -> OutcomeRow | None:
-        """The outcome of a request, None before it is applied here; raises what it stands for if it is a refusal."""
+        """The outcome of a request, None before it is applied here; raises what it stands for if it is a refusal, and
+        NotAllowed if the broker has not let this process write it."""
         row = self.outcome(request)
+        if row is None and request in self._denied:
+            raise self._denied[request]
         if row is None and is_forgotten(self._core.state, request):
             raise Refused("OUTCOME_FORGOTTEN", "K7", f"The outcome of request {request} is no longer kept.")
         if row is not None and row.status is Status.REFUSED:
@@ -92,19 +126,16 @@ class OwnRequests:
     def note_outcome(self, ref: RequestRef | None) -> None:
         """Keep the outcome of an own request: the log's rows keep only the last few, however many were under way."""
         request = RequestId(ref.requester, ref.sequence) if ref else None
-        value = self._unanswered.pop(request, None) if request else None
-        if request:
-            self._headers.pop(request, None)
-        if ref is None or request is None or value is None:
+        sent = self._unanswered.pop(request, None) if request else None
+        if ref is None or request is None or sent is None:
             return
         reach("node.outcome-read")
         self._close(request)
         row = outcome_of(self._core.state, request)
         self._measures.decided(request, row, self._clock.monotonic_ns())
         if row is not None:
-            self._outcomes[request] = row if ref.digest == digest_of(value) else _of_another(row)
-        if len(self._outcomes) > OWN_OUTCOMES_KEPT:
-            del self._outcomes[next(iter(self._outcomes))]
+            self._outcomes[request] = row if ref.digest == digest_of(sent.value) else _of_another(row)
+        _keep_newest(self._outcomes)
 
     @property
     def _cluster_row(self) -> ClusterRow | None:
@@ -115,9 +146,18 @@ class OwnRequests:
         row = self._cluster_row
         return row.feature_level if row else FIRST_LEVEL
 
+    def _highest(self, requester: str) -> int:
+        return highest_of(self._core.state, requester)
+
     def _close(self, request: RequestId) -> None:
         with self._asking:
             self._ids.close(request)
+            self._operations.close(request)
+
+
+def _keep_newest(known: dict[RequestId, T]) -> None:
+    if len(known) > OWN_OUTCOMES_KEPT:
+        del known[next(iter(known))]
 
 
 def _of_another(row: OutcomeRow) -> OutcomeRow:

@@ -35,6 +35,7 @@ from topolog.events.log import Entry, LogReader, LogWriter, OnDelivery
 from topolog.events.lookahead import LookAhead
 from topolog.events.membership import LeaveReason, NodeDied, NodeRow
 from topolog.events.proof import SECRET_BYTES, seal_of, secret_of
+from topolog.events.requesters import joining, requester_of
 from topolog.events.requests import Joiner, JoinRequested, OutcomeRow, Status
 from topolog.events.single_maps import split_map
 from topolog.events.terms import ClusterRow
@@ -89,9 +90,8 @@ class Session:
         joiner = msgspec.structs.replace(joiner, capabilities=capabilities)
         self.core = NodeCore(NodeId(joiner.node), capabilities, service.running, codec)
         self.measures = NodeMeasures()
-        self.requests = OwnRequests(
-            f"{joiner.node}-{chance() & 0xFFFFFFFF:08x}", self.core, writer, clock, self.measures
-        )
+        requester = requester_of(joiner.node, chance() & 0xFFFFFFFF, digits=8)
+        self.requests = OwnRequests(requester, self.core, writer, clock, self.measures)
         self._confirming = Confirming(self.core, self.requests)
         self._noting = Noting(self.core, disk)
         self.failure: TopologError | None = None
@@ -405,7 +405,7 @@ class Session:
         self.last_words = NodeDied(self.core.node, incarnation, secret_of(self.key, incarnation))
         self._service.announce(self.last_words)
         self.core.incarnate(incarnation, self._whole({}))  # it may be of another history: the join's answer says so
-        self._join = RequestId(f"{self.core.node[-150:]}-{incarnation:016x}.join", 1)  # however many others are open
+        self._join = RequestId(joining(requester_of(self.core.node, incarnation)), 1)  # however many others are open
         row = self.core.state.get(NodeRow, self.core.node)
         replaces = row.incarnation if row and row.is_member and self._joiner.folder else None
         joiner = msgspec.structs.replace(

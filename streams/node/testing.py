@@ -207,7 +207,7 @@ class LocalCluster:
         request, log_id = RequestId("operator", self._asked), self._told()[0].header.log_id
         assert log_id is not None, "a coordinator founds the log before anything else"
         asked = ClusterStateRequested(request, log_id, "operator", "", target)
-        self.log.put(Topic.REQUESTS, request.requester, encode_request(asked))
+        self.log.put(Topic.OPERATIONS, request.requester, encode_request(asked))
         self.settle()
         outcome = outcome_of(self._told()[0].state, request)
         if outcome is not None and outcome.status is Status.REFUSED:
@@ -223,7 +223,7 @@ class LocalCluster:
         request, log_id = RequestId("operator", self._asked), self._told()[0].header.log_id
         assert log_id is not None, "a coordinator founds the log before anything else"
         asked = SchemaChangeRequested(request, log_id, "operator", "", statements, deadline_ms)
-        self.log.put(Topic.REQUESTS, request.requester, encode_request(asked))
+        self.log.put(Topic.OPERATIONS, request.requester, encode_request(asked))
         self.settle()
         outcome = outcome_of(self._told()[0].state, request)
         assert outcome is not None, "no coordinator has answered"

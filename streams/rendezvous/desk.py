@@ -25,6 +25,7 @@ from topolog.events.ids import Offset
 from topolog.events.log import Entry, LogReader, LogWriter
 from topolog.events.lookahead import LookAhead
 from topolog.events.repair_tasks import PAGES_DAMAGED, TaskId
+from topolog.events.requesters import highest_of
 from topolog.events.terms import ClusterRow
 from topolog.events.topics import Topic
 from topolog.events.tree_answers import Aside
@@ -73,7 +74,7 @@ class Desk:
         self.meeting = Meeting(limit)
         self._clock = clock
         self._reader = LookAhead(reader)
-        self._reports = Reports(writer, clock, name, life)
+        self._reports = Reports(writer, clock, name, life, lambda requester: highest_of(self._fold.state, requester))
         self._inbox: queue.Queue[bytes | None] = queue.Queue(INBOX_MAX)
         self._said: set[tuple[int, Aside]] = set()
         self._fold = Fold()

@@ -10,6 +10,7 @@ broker does not take is appended again, the same bytes, until its outcome is rea
 
 import logging
 from collections import Counter
+from collections.abc import Callable
 
 from topolog.events import repair_requests as rr
 from topolog.events.asked import RequestId, RequestRef
@@ -20,6 +21,7 @@ from topolog.events.failpoints import reach
 from topolog.events.ids import Offset
 from topolog.events.log import LogWriter
 from topolog.events.repair_tasks import Pair, TaskId
+from topolog.events.requesters import requester_of
 from topolog.events.requests import RequestRefused, shortened
 from topolog.events.topics import Topic
 from topolog.events.tree_pages import PageKind, TreePage
@@ -37,14 +39,15 @@ _FLUSH_S = 0.05
 
 
 class Reports:
-    """Those of one life. Everything belongs to one thread; `name` is unique to this life."""
+    """Those of one life. Everything belongs to one thread; `name` is unique to this life, `highest`: up to which
+    number the log has outcomes of a requester."""
 
-    def __init__(self, writer: LogWriter, clock: Clock, name: str, life: int) -> None:
+    def __init__(self, writer: LogWriter, clock: Clock, name: str, life: int, highest: Callable[[str], int]) -> None:
         self._writer = writer
         self._clock = clock
         self._name = name
         self._life = life
-        self._ids = OpenRequests(name)
+        self._ids = OpenRequests(requester_of(name, life), highest)
         self._unanswered: dict[RequestId, bytes] = {}
         self._unsent: list[RequestId] = []
         self.reported: Counter[str] = Counter()

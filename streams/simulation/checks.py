@@ -127,7 +127,7 @@ class Checks:
         match entry.topic:
             case Topic.DECISIONS:
                 self._look_at_set(self.ledger.read(entry, author, self._now_ns))
-            case Topic.REQUESTS:
+            case Topic.REQUESTS | Topic.OPERATIONS:
                 self._note_request(entry)
             case Topic.HEARTBEATS if author != LIAR:
                 self._note_heartbeat(entry)

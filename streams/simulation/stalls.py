@@ -24,6 +24,7 @@ from topolog.events.asked import RequestId
 from topolog.events.codec import CODEC
 from topolog.events.fold import Fold, Folded, Ignored
 from topolog.events.ids import NOWHERE, Incarnation, NodeId, Position, Slot
+from topolog.events.requesters import joining, requester_of
 from topolog.events.requests import Joiner, JoinRequested, NodeKind
 from topolog.events.terms import TermStarted
 from topolog.events.topics import Topic
@@ -184,7 +185,7 @@ class Beater:
     def _join(self) -> None:
         self._asked = True
         joiner = Joiner(self.name, self.lease.incarnation, NodeKind.SERVER, "", {}, _CAPABILITIES)
-        request = RequestId(f"{self.name}-{self.lease.incarnation:016x}.join", 1)
+        request = RequestId(joining(requester_of(self.name, self.lease.incarnation)), 1)
         value = CODEC.encode(JoinRequested(request, self._applied.log_id, self.name, "", joiner))
         self.writer.append(Topic.REQUESTS, request.requester, value)
 

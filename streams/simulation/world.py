@@ -430,6 +430,6 @@ class Operator:
         self._sequence += 1
         return RequestId(self.name, self._sequence)
 
-    def send(self, request: Request) -> None:
+    def send(self, request: Request, topic: Topic = Topic.OPERATIONS) -> None:
         assert isinstance(request, q.AnyRequest)
-        self.writer.append(Topic.REQUESTS, request.id.requester, CODEC.encode(request))
+        self.writer.append(topic, request.id.requester, CODEC.encode(request))

@@ -28,6 +28,7 @@ from topolog.events.repair import TaskCompleted
 from topolog.events.repair_tasks import Result, TaskId, TaskKind
 from topolog.events.replica import Cut, ReplicaDefinition
 from topolog.events.replicas import ReplicaDeclared, ReplicaRow, replica, replica_key
+from topolog.events.requesters import highest_of, requester_of
 from topolog.events.requests import OutcomeRow, RequestRefused, Status, outcome_of
 from topolog.events.sessions import SegmentRow, SessionRow, session
 from topolog.events.state import State
@@ -107,7 +108,7 @@ class Core:
         self.failure: TopologError | None = None
         self._standing = {each.id: _Standing(each) for each in definitions}
         self._served = {id_: (each.definition.table, each.definition.name) for id_, each in self._standing.items()}
-        self._ids = OpenRequests(f"{name}-{life:016x}")
+        self._ids = OpenRequests(requester_of(name, life), lambda requester: highest_of(self.state, requester))
         self._unanswered: dict[RequestId, Outgoing] = {}
         self._progress: dict[TaskId, RequestId] = {}
         self._told: dict[TaskId, tuple[int, int]] = {}

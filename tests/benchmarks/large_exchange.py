@@ -117,7 +117,7 @@ class Site:
     def join(self, node: str) -> None:
         joiner = q.Joiner(node, 1, q.NodeKind.SERVER, f"http://{node}", {"rack": "r1"}, CAPABILITIES)
         request = q.JoinRequested(RequestId(f"bench-{node}", 1), LOG_ID, node, "", joiner)
-        self.core.ask(self._entry(Topic.REQUESTS, "bench", request))
+        self.core.ask(self._entry(Topic.OPERATIONS, "bench", request))
         self.core.settle()
 
     def answers(self) -> list[Entry]:

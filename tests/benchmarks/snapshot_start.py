@@ -87,7 +87,7 @@ class Work:
         return RequestId(f"bench{self._asked // 64 % 100}", self._asked)
 
     def _ask(self, request: q.AnyRequest) -> None:
-        self._core.ask(Entry(Topic.REQUESTS, 0, Offset(self._asked), "", CODEC.encode(request), (), 0))
+        self._core.ask(Entry(Topic.OPERATIONS, 0, Offset(self._asked), "", CODEC.encode(request), (), 0))
         self._land()
 
     def _beat(self) -> None:

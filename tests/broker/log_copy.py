@@ -12,7 +12,7 @@ from topolog.events.kafka_admin import KafkaAdmin
 from topolog.events.topics import PARTITIONS, PLANS, Topic, topic_name
 
 PATIENCE_S = 30.0
-COPIED = (Topic.DECISIONS, Topic.REQUESTS, Topic.HEARTBEATS, Topic.MAPS)
+COPIED = (Topic.DECISIONS, Topic.REQUESTS, Topic.OPERATIONS, Topic.HEARTBEATS, Topic.MAPS)
 
 
 def copy_log(bootstrap: str, cluster: str, name: str, *, decisions: int | None = None) -> None:

@@ -105,7 +105,7 @@ class Operator:
     def send(self, request: Request) -> int:
         assert isinstance(request, AnyRequest)
         self.asked_ns[request.id.sequence] = time.monotonic_ns()
-        self._writer.append(Topic.REQUESTS, self._name, encode_request(request))
+        self._writer.append(Topic.OPERATIONS, self._name, encode_request(request))
         self._writer.serve()
         return request.id.sequence
 

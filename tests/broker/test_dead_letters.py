@@ -39,7 +39,7 @@ def test_a_letter_is_replayed_and_dies_again_or_is_decided(
     request = UpdateRequested(
         RequestId("op", 1), site.told().header.log_id or b"", "ada", "", ObjectType("T", {"id": "long"}), 0
     )
-    why = (("__dlq.errors.topic", b"requests"), ("__dlq.errors.message", b"an older coordinator could not read it"))
+    why = (("__dlq.errors.topic", b"operations"), ("__dlq.errors.message", b"an older coordinator could not read it"))
     writer.append(Topic.DEAD, "type T", CODEC.encode(request), why)
     writer.flush(10)
     eventually(lambda: _items(site, port, 3), "the third letter")

@@ -37,6 +37,7 @@ from topolog.events.kafka import KafkaReader
 from topolog.events.membership import NodeJoined, NodeLeft
 from topolog.events.metadata import MetadataUpdateProposed
 from topolog.events.object_types import ObjectType
+from topolog.events.requesters import joining, requester_of
 from topolog.events.requests import (
     DeclaredType,
     Joiner,
@@ -175,7 +176,7 @@ def join_of(site: CrashSite, name: str) -> bytes:
     )
     log_id = site.told().header.log_id
     assert log_id is not None
-    return encode_request(JoinRequested(RequestId(f"{name}.join", 1), log_id, name, "", joiner))
+    return encode_request(JoinRequested(RequestId(joining(requester_of(name, number)), 1), log_id, name, "", joiner))
 
 
 @pytest.mark.parametrize("entry", COORDINATOR)

@@ -24,7 +24,7 @@ def ask(site: Site, fence_ms: int) -> None:
     log_id = bytes.fromhex(cluster(site.told().state).log_id)
     request = LeaseTermsRequested(RequestId("operator", 1), log_id, "ada", "a faster Kafka", fence_ms)
     writer = KafkaWriter(site.kafka, site.cluster)
-    writer.append(Topic.REQUESTS, "operator", encode_request(request))
+    writer.append(Topic.OPERATIONS, "operator", encode_request(request))
     writer.flush(10)
 
 

@@ -143,7 +143,7 @@ def test_requests_that_were_made_again_and_are_more_than_before_all_have_their_o
     before = _ask(site, log_id, "before", 5)
     eventually(lambda: _outcomes(site, before) == 5, "the first ones to be decided")
     coordinator.kill()
-    _recreate(site, Topic.REQUESTS)
+    _recreate(site, Topic.OPERATIONS)
     asked = _ask(site, log_id, "behind", 20)
     site.coordinator("c2")
     eventually(lambda: _outcomes(site, asked) == 20, "all to be decided")
@@ -156,7 +156,7 @@ def _ask(site: Site, log_id: bytes, requester: str, count: int) -> list[RequestI
         for each in asked:
             definition = ObjectType(f"Of{requester}", {f"f{each.sequence}": "long"})
             request = UpdateRequested(each, log_id, "ada", "", definition, 0)
-            writer.append(Topic.REQUESTS, requester, encode_request(request))
+            writer.append(Topic.OPERATIONS, requester, encode_request(request))
         assert writer.flush(30) == 0
     return asked
 

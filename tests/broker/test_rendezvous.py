@@ -26,6 +26,7 @@ from topolog.events.repair_definition import SessionDefinition, SessionKind
 from topolog.events.repair_plan import Kind
 from topolog.events.repair_tasks import Step, TaskId, TaskKind, TaskStatus
 from topolog.events.replica import ReplicaDefinition
+from topolog.events.requesters import requester_of
 from topolog.events.requests import OutcomeRow, outcome_of
 from topolog.events.sessions import SessionRow, SessionStatus, open_sessions, segments, session
 from topolog.events.terms import cluster
@@ -43,7 +44,7 @@ class Table:
 
     def __init__(self, site: Site) -> None:
         self.site = site
-        self.writer = KafkaWriter(site.kafka, site.cluster)
+        self.writer = self.operator = KafkaWriter(site.kafka, site.cluster)
         self._numbers = itertools.count(1)
         self._log_id = bytes.fromhex(cluster(site.told().state).log_id)
         self._answered: set[TaskId] = set()
@@ -57,11 +58,14 @@ class Table:
         return self.site.started([sys.executable, "-m", "topolog", "run", "rendezvous", *flags], env)
 
     def ask(self, kind: Callable[..., rr.RepairRequest], *content: object) -> OutcomeRow:
-        """Send a request and wait for its outcome."""
-        request_id = RequestId("test", next(self._numbers))
+        """Send a request, as the validators or as an operator, and wait for its outcome."""
+        is_operators = kind is rr.SessionRequested
+        requester = "test" if is_operators else requester_of("test", LIFE)
+        request_id = RequestId(requester, next(self._numbers))
         request = kind(request_id, self._log_id, "test", "", *content)
-        self.writer.append(Topic.REQUESTS, "test", encode_request(request))
-        self.writer.flush(10)
+        writer, topic = (self.operator, Topic.OPERATIONS) if is_operators else (self.writer, Topic.REQUESTS)
+        writer.append(topic, requester, encode_request(request))
+        writer.flush(10)
         return eventually(lambda: outcome_of(self.site.told().state, request_id), "the outcome of a request")
 
     def open(self, **more: object) -> Position:

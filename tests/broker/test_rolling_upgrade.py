@@ -46,7 +46,7 @@ def raise_level(site: Site, sequence: int) -> OutcomeRow:
     name = RequestId("operator", sequence)
     log_id = bytes.fromhex(cluster(site.told().state).log_id)
     writer = KafkaWriter(site.kafka, site.cluster)
-    writer.append(Topic.REQUESTS, "operator", encode_request(LevelRaiseRequested(name, log_id, "ada", "", LEVEL)))
+    writer.append(Topic.OPERATIONS, "operator", encode_request(LevelRaiseRequested(name, log_id, "ada", "", LEVEL)))
     writer.flush(10)
     return eventually(lambda: outcome_of(site.told().state, name), "the outcome of the request to raise the level")
 

@@ -15,11 +15,16 @@ from tests.broker.secured import SecuredBroker, secured_broker
 from tests.broker.test_rendezvous import Table
 
 from topolog.events import kafka
+from topolog.events.asked import RequestId
+from topolog.events.asking import encode_request
 from topolog.events.errors import NotAllowed
 from topolog.events.ids import Offset
 from topolog.events.kafka import KafkaReader, KafkaWriter
 from topolog.events.kafka_admin import KafkaAdmin
+from topolog.events.membership import members
 from topolog.events.metadata import ObjectType
+from topolog.events.requesters import requester_of
+from topolog.events.requests import NodeRemovalRequested, Status, outcome_of
 from topolog.events.sessions import SessionStatus
 from topolog.events.topics import Topic
 from topolog.streams.node.client import Node
@@ -126,10 +131,54 @@ def differences_are_found(site: SecuredSite, broker: SecuredBroker) -> None:
     """A comparison of three replicas from its trees to its end; the test plays their validators, under their name."""
     table = Table(site)
     table.writer = KafkaWriter(broker.settings("validator"), site.cluster)
+    table.operator = KafkaWriter(broker.settings("projector"), site.cluster)
     number = table.open()
     assert table.run(number).status is SessionStatus.SUCCEEDED
     assert len(table.compared(number)[0]) == 3
     table.writer.close()
+    table.operator.close()
+
+
+def test_what_is_for_operators_is_done_for_the_api_and_for_no_node(
+    secured_site: SecuredSite, tmp_path: Path, unused_port: Callable[[], int]
+) -> None:
+    """Each service's process is a node: it must not take another out of the cluster, under any name. What it writes
+    into `requests` is refused, `operations` it may not write at all, and its own call says so; the API's is done."""
+    site, broker = secured_site, secured_site.broker
+    port, node_s = unused_port(), broker.settings("node")
+    folders = {"TOPOLOG_PROJECTOR__DATA": str(tmp_path / "store"), "TOPOLOG_AUDIT__DATA": str(tmp_path / "audit")}
+    started = [
+        site.role("coordinator", "run", "coordinator", **fast()),
+        site.role("projector", "run", "projector", TOPOLOG_API__PORT=str(port), **folders),
+    ]
+    site.leader()
+    with (
+        Node(site.cluster, "liar", kafka=node_s, join_timeout_s=60) as liar,
+        Node(site.cluster, "other", kafka=node_s, join_timeout_s=60),
+        contextlib.closing(KafkaWriter(node_s, site.cluster)) as writer,
+        httpx.Client(base_url=f"http://127.0.0.1:{port}/v1/clusters/{site.cluster}", trust_env=False) as api,
+    ):
+        log_id = site.told().header.log_id
+        assert log_id is not None
+        mine, ann_s = RequestId(requester_of("liar", 7), 1), RequestId("ann", 1)
+        for name, actor in ((mine, "liar"), (ann_s, "ann@token")):
+            removal = NodeRemovalRequested(name, log_id, actor, "out", "other")
+            writer.append(Topic.REQUESTS, name.requester, encode_request(removal))
+        assert writer.flush(30) == 0
+        row = eventually(lambda: outcome_of(site.told().state, mine), "the refusal")
+        assert (row.status, row.code) == (Status.REFUSED, "OPERATION_ONLY")
+        eventually(lambda: [each for each in site.entries(Topic.DEAD) if b"ann@token" in each.value], "a dead letter")
+        assert outcome_of(site.told().state, ann_s) is None
+        with pytest.raises(NotAllowed, match="does not let node 'liar' write operations"):
+            liar.reset_group("orders", timeout_s=30)
+        assert liar.propose(ObjectType("Liar", {"id": "long"}), timeout_s=30).accepted, "it goes on"
+        assert {row.node for row in members(site.told().state)} >= {"liar", "other"}
+        eventually(lambda: _answers(api), "the API")
+        body = {"kind": "remove", "resource": "node", "name": "other", "reason": "out"}
+        outcome = api.post("/requests", json=body, timeout=30).json()
+        assert outcome["item"]["status"] == "GRANTED", outcome
+    for process in started:
+        process.close()
 
 
 def test_nobody_may_do_what_is_another_role_s(secured_site: SecuredSite) -> None:
@@ -137,6 +186,9 @@ def test_nobody_may_do_what_is_another_role_s(secured_site: SecuredSite) -> None
     site, broker = secured_site, secured_site.broker
     for role, topic in (
         ("node", Topic.DECISIONS),
+        ("node", Topic.OPERATIONS),
+        ("validator", Topic.OPERATIONS),
+        ("coordinator", Topic.OPERATIONS),
         ("projector", Topic.DECISIONS),
         ("archive", Topic.REQUESTS),
         ("lease-health", Topic.REQUESTS),

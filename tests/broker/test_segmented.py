@@ -117,7 +117,7 @@ class Part:
         assert log_id is not None
         request = make(RequestId(f"operator-{self.site.cluster}", self._asked), log_id, "operator", "")
         with closing(KafkaWriter(self.site.kafka, self.site.cluster)) as writer:
-            writer.append(Topic.REQUESTS, "operator", CODEC.encode(request))
+            writer.append(Topic.OPERATIONS, "operator", CODEC.encode(request))
 
     def _stored(self, name: str) -> int:
         path = self.folder / f"{name}.stored"

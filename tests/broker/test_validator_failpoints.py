@@ -80,7 +80,7 @@ class RepairSite(CrashSite):
         request, log_id = RequestId(f"operator-{table}", 1), self.told().header.log_id
         assert log_id is not None
         definition = SessionDefinition(table, SessionKind.REPAIR, Policy.UNION, version_column="changed")
-        self.put(Topic.REQUESTS, "ada", CODEC.encode(rr.SessionRequested(request, log_id, "ada", "", definition)))
+        self.put(Topic.OPERATIONS, "ada", CODEC.encode(rr.SessionRequested(request, log_id, "ada", "", definition)))
 
         def look() -> SessionRow | None:
             state = self.told().state

@@ -184,7 +184,7 @@ class Shop:
         self.time.now_ns += int(ms * NS_PER_MS)
 
     def send(self, request: Request) -> None:
-        self.log.put(Topic.REQUESTS, request.id.requester, CODEC.encode(request))  # type: ignore[arg-type]
+        self.log.put(Topic.OPERATIONS, request.id.requester, CODEC.encode(request))  # type: ignore[arg-type]
 
     def change(self, *statements: Statement, deadline_ms: int | None = None) -> SchemaChangeRequested:
         """Ask for a change in the right log."""

@@ -402,7 +402,7 @@ DEFECTS: Sequence[tuple[Defect, Faults, int, Rule]] = (
     (data_is_deleted_when_a_drop_is_prepared, CHANGES, 0, Rule.DELETE_AFTER_CLOSE),
     (what_is_being_dropped_counts_as_closed, RESTARTS, 7, Rule.DELETE_AFTER_CLOSE),
     (deletions_are_said_before_they_are_done, CHANGES, 0, Rule.DELETE_AFTER_CLOSE),
-    (a_client_honours_what_it_knows_for_ever, CUT_CLIENTS, 88, Rule.HEARD),
+    (a_client_honours_what_it_knows_for_ever, CUT_CLIENTS, 388, Rule.HEARD),
     (what_the_state_forbids_is_decided, STATES, 0, Rule.STATE_BINDS),
     (an_open_change_is_committed_in_any_state, STATES, 0, Rule.STATE_BINDS),
     (a_table_is_used_in_any_state, STATES, 0, Rule.STATE_BINDS),

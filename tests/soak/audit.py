@@ -28,7 +28,7 @@ from topolog.events.terms import ClusterRow
 from topolog.events.topics import PARTITIONS, Topic
 from topolog.streams.simulation.ledger import Ledger
 
-READ = (Topic.DECISIONS, Topic.REQUESTS, Topic.HEARTBEATS)
+READ = (Topic.DECISIONS, Topic.REQUESTS, Topic.OPERATIONS, Topic.HEARTBEATS)
 KEPT_FOR_REPLAY = 400
 
 
@@ -110,7 +110,7 @@ class Audit:
         match entry.topic:
             case Topic.DECISIONS:
                 self._note_decision(entry, seen_ns)
-            case Topic.REQUESTS:
+            case Topic.REQUESTS | Topic.OPERATIONS:
                 self._note_request(entry)
             case Topic.HEARTBEATS:
                 self._note_heartbeat(entry)

@@ -99,15 +99,15 @@ def test_a_trace_goes_from_the_api_through_the_decision_to_the_projection(
         projector.step()
         projector.step()
     answered = named(spans, "POST /v1/clusters/{cluster}/requests")
-    sent = named(spans, "send topolog.demo.requests")
-    processed = named(spans, "process topolog.demo.requests")
+    sent = named(spans, "send topolog.demo.operations")
+    processed = named(spans, "process topolog.demo.operations")
     projected = named(spans, "process topolog.demo.decisions")
     assert [trace_of(each) for each in (answered, sent, processed)] == [TRACE] * 3
     assert answered.parent is not None
     assert answered.context is not None
     assert sent.context is not None
     assert trace.format_span_id(answered.parent.span_id) == "00f067aa0ba902b7"
-    request = world.log.entries(Topic.REQUESTS)[-1]
+    request = world.log.entries(Topic.OPERATIONS)[-1]
     assert header_of(request) == f"00-{TRACE}-{trace.format_span_id(sent.context.span_id)}-01"
     assert header_of(decided(world, MetadataUpdateProposed)) == header_of(request), "copied as it is"
     assert processed.parent is not None
@@ -118,7 +118,7 @@ def test_a_trace_goes_from_the_api_through_the_decision_to_the_projection(
         "messaging.system": "kafka",
         "messaging.operation.name": "send",
         "messaging.operation.type": "send",
-        "messaging.destination.name": "topolog.demo.requests",
+        "messaging.destination.name": "topolog.demo.operations",
         "messaging.kafka.message.key": "type Customer",
         "messaging.message.conversation_id": "api-1/1",
         "messaging.message.body.size": len(request.value),
@@ -135,7 +135,7 @@ def test_without_an_sdk_the_trace_is_passed_on_and_nothing_else_happens(tmp_path
     with api(world, tmp_path) as (_, client):
         assert post(client, traceparent=PARENT).status_code == 202
     world.settle()
-    assert header_of(world.log.entries(Topic.REQUESTS)[-1]) == PARENT
+    assert header_of(world.log.entries(Topic.OPERATIONS)[-1]) == PARENT
     assert header_of(decided(world, MetadataUpdateProposed)) == PARENT
     with api(world, tmp_path) as (_, client):
         refused = post(client, traceparent=PARENT, **{"Idempotency-Key": "no id"})
@@ -148,7 +148,7 @@ def test_a_request_without_a_trace_leaves_no_header_anywhere(tmp_path: Path) -> 
         answer = post(client)
     world.settle()
     assert answer.status_code == 202
-    assert world.log.entries(Topic.REQUESTS)[-1].headers == ()
+    assert world.log.entries(Topic.OPERATIONS)[-1].headers == ()
     assert [name for name, _ in decided(world, MetadataUpdateProposed).headers] == [HEADER_NAME]
 
 
@@ -167,7 +167,7 @@ def test_what_is_no_traceparent_does_not_reach_the_decisions(value: bytes) -> No
     """Whoever may write requests must not make the log carry what they like; the request itself counts."""
     world = World(["c1"], ["n1"])
     request = UpdateRequested(RequestId("x", 1), world.log_id, "ann", "", CUSTOMER, 0, None, None)
-    world.log.put(Topic.REQUESTS, "x", CODEC.encode(request), ((telemetry.HEADER, value),))
+    world.log.put(Topic.OPERATIONS, "x", CODEC.encode(request), ((telemetry.HEADER, value),))
     world.settle()
     assert header_of(decided(world, MetadataUpdateProposed)) is None
 
@@ -183,7 +183,7 @@ def test_a_request_is_a_line_of_the_log_at_debug_with_its_trace(caplog: pytest.L
     caplog.handler.addFilter(noted)
     request = UpdateRequested(RequestId("x", 1), world.log_id, "ann", "", CUSTOMER, 0, None, None)
     with caplog.at_level(logging.DEBUG, "topolog.coordinator"):
-        world.log.put(Topic.REQUESTS, "x", CODEC.encode(request), ((telemetry.HEADER, PARENT.encode()),))
+        world.log.put(Topic.OPERATIONS, "x", CODEC.encode(request), ((telemetry.HEADER, PARENT.encode()),))
         world.settle()
     (record,) = (each for each in caplog.records if "MetadataUpdateProposed" in each.getMessage())
     assert record.__dict__["request"] == "x/1"
@@ -197,7 +197,7 @@ def test_the_header_is_no_part_of_what_readers_fold() -> None:
     for headers in ((), ((telemetry.HEADER, PARENT.encode()),)):
         world = World(["c1"], ["n1"])
         request = UpdateRequested(RequestId("x", 1), world.log_id, "ann", "", CUSTOMER, 0, None, None)
-        world.log.put(Topic.REQUESTS, "x", CODEC.encode(request), headers)
+        world.log.put(Topic.OPERATIONS, "x", CODEC.encode(request), headers)
         world.run(2 * TERMS.heartbeat_ms)
         stamps = [(each.stamp, each.value) for each in world.log.entries(Topic.DECISIONS)]
         found.append((stamps, world.state.hash(), world.decisions()[-1].place.chain))

@@ -7,6 +7,7 @@ from topolog.events.asked import RequestId
 from topolog.events.asking import CONFLICT, LANES, OpenRequests, encode_request, refusal_of
 from topolog.events.errors import BadInput, MergeConflict, Overloaded, Refused
 from topolog.events.ids import Position
+from topolog.events.requesters import AHEAD_MAX
 
 
 def row(code: str) -> q.OutcomeRow:
@@ -33,6 +34,32 @@ def test_no_open_request_ever_falls_64_behind_its_requester() -> None:
         ids.next_id()
     ids.close(open_[0])
     assert ids.next_id().requester == open_[0].requester
+
+
+def test_no_number_comes_too_far_above_what_has_its_outcome() -> None:
+    """A coordinator would take it for somebody else's. What is never sent uses up numbers, and who was idle for a day
+    is forgotten: then another requester goes on, from 1."""
+    decided: dict[str, int] = {}
+    ids = OpenRequests("n1-ab", lambda requester: decided.get(requester, 0))
+    given = []
+    for _ in range(AHEAD_MAX):
+        given.append(ids.next_id())
+        ids.close(given[-1])
+    assert (given[-1].requester, given[-1].sequence) == ("n1-ab", AHEAD_MAX)
+    assert ids.next_id() == RequestId(f"n1-ab.{LANES}", 1)
+
+
+def test_a_lane_with_open_requests_is_not_given_up() -> None:
+    """Their outcomes are still to come: another lane is taken meanwhile, and this one again once it is known how far
+    it has come."""
+    decided: dict[str, int] = {}
+    ids = OpenRequests("n1-ab", lambda requester: decided.get(requester, 0))
+    given = [ids.next_id() for _ in range(AHEAD_MAX)]
+    for each in given[:-1]:
+        ids.close(each)
+    assert ids.next_id() == RequestId("n1-ab.1", 1)
+    decided["n1-ab"] = AHEAD_MAX - 1
+    assert ids.next_id() == RequestId("n1-ab", AHEAD_MAX + 1)
 
 
 def test_the_name_is_cut_so_that_every_lane_is_a_valid_requester() -> None:

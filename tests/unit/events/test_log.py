@@ -198,6 +198,7 @@ def test_every_topic_has_a_plan_and_a_number_of_its_own() -> None:
     assert {topic: topic.code for topic in BY_CODE.values()} == {
         Topic.DECISIONS: 0,
         Topic.REQUESTS: 1,
+        Topic.OPERATIONS: 8,
         Topic.HEARTBEATS: 2,
         Topic.DEAD: 3,
         Topic.SNAPSHOTS: 4,

@@ -44,7 +44,7 @@ class AnsweringWriter(InMemoryWriter):
         ref = RequestRef(request.id.requester, request.id.sequence, digest_of(value))
         state = self._chronicle.fold.state
         if outcome_of(state, ref) is None and not is_forgotten(state, ref):
-            cause = f"requests@{len(self._chronicle.log.entries(Topic.REQUESTS)) - 1} {ref}"
+            cause = f"operations@{len(self._chronicle.log.entries(Topic.OPERATIONS)) - 1} {ref}"
             self._chronicle.decide(
                 *self._decisions(request, ref), cause=cause, actor=request.actor, reason=request.reason
             )

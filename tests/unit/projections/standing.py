@@ -32,7 +32,7 @@ class Stage:
 
     @property
     def requests_sent(self) -> int:
-        return len(self.chronicle.log.entries(Topic.REQUESTS))
+        return len(self.chronicle.log.entries(Topic.OPERATIONS))
 
     def step(self) -> None:
         while self.projector.step():

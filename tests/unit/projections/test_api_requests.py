@@ -48,7 +48,7 @@ def post(client: Client, body: Json, key: str | None = None, **parameters: str) 
 
 
 def sent(chronicle: Chronicle) -> int:
-    return len(chronicle.log.entries(Topic.REQUESTS))
+    return len(chronicle.log.entries(Topic.OPERATIONS))
 
 
 def test_a_proposal_gets_its_outcome(client: Client, chronicle: Chronicle) -> None:
@@ -73,7 +73,7 @@ def test_a_proposal_gets_its_outcome(client: Client, chronicle: Chronicle) -> No
 def test_what_is_sent_is_keyed_by_its_subject_and_says_who_and_why(client: Client, chronicle: Chronicle) -> None:
     """DESIGN §1: requests are keyed by subject; actor and reason reach the log's stamp."""
     client.post(REQUESTS, json=customer(id="long"), headers={"X-Topolog-Actor": "ann"})
-    entry = chronicle.log.entries(Topic.REQUESTS)[0]
+    entry = chronicle.log.entries(Topic.OPERATIONS)[0]
     request = CODEC.decode(entry.value)
     assert isinstance(request, UpdateRequested)
     assert (entry.key, request.actor, request.reason) == ("type Customer", "ann", "needed")
@@ -150,7 +150,7 @@ def test_an_undecided_request_can_be_asked_about_later(client: Client, writer: A
     answer = post(client, customer(id="long"), timeout="20ms")
     assert (answer.status_code, answer.json()["item"]["status"]) == (202, "UNKNOWN")
     assert client.get(answer.headers["Location"]).status_code == 404
-    writer.decide(writer._log.entries(Topic.REQUESTS)[0].value)
+    writer.decide(writer._log.entries(Topic.OPERATIONS)[0].value)
     assert client.get(answer.headers["Location"]).json()["item"]["status"] == "GRANTED"
 
 
@@ -178,7 +178,7 @@ def test_nobody_is_told_the_outcome_of_another_request_under_the_same_key(
     """K7: two requests under one key, both sent before either was decided: the second learns that it is not the one."""
     writer.mute, writer.accepts = True, False
     assert post(client, customer(id="long"), key="cli-7/1", wait="none").status_code == 202
-    first, decide = writer._log.entries(Topic.REQUESTS)[0].value, writer.decide
+    first, decide = writer._log.entries(Topic.OPERATIONS)[0].value, writer.decide
     monkeypatch.setattr(writer, "decide", lambda _: decide(first))
     writer.mute = False
     other = post(client, customer(id="String"), key="cli-7/1", wait=wait)
@@ -189,7 +189,7 @@ def test_a_repeat_of_an_undecided_request_sends_the_same_bytes(client: Client, w
     writer.mute = True
     for _ in range(2):
         assert post(client, customer(id="long"), key="cli-7/1", timeout="10ms").status_code == 202
-    first, second = writer._log.entries(Topic.REQUESTS)
+    first, second = writer._log.entries(Topic.OPERATIONS)
     assert first.value == second.value
 
 
@@ -344,7 +344,7 @@ def test_too_many_undecided_requests_are_told_to_wait(
         assert (answer.status_code, answer.json()["code"]) == (503, "overloaded")
         assert answer.headers["Retry-After"]
         assert post(client, customer(id="long"), key="cli-7/1", wait="none").status_code == 202, "not one of ours"
-        for entry in writer._log.entries(Topic.REQUESTS):
+        for entry in writer._log.entries(Topic.OPERATIONS):
             writer.decide(entry.value)
         writer.mute = False
         assert post(client, customer(id="long")).json()["item"]["status"] == "UNCHANGED"

@@ -12,13 +12,16 @@ from tests.unit.projections.serving import served
 
 from topolog.events.asked import RequestId, RequestRef
 from topolog.events.codec import CODEC
-from topolog.events.log import Headers
+from topolog.events.ids import Offset
+from topolog.events.log import Entry, Headers
 from topolog.events.object_types import ObjectType
 from topolog.events.requests import RequestersForgotten, UpdateRequested
 from topolog.events.topics import PLANS, Topic
 from topolog.projections.api import replays
 from topolog.projections.projector import Projector
 from topolog.projections.requester import Requester
+from topolog.streams.coordinator.core import Dead
+from topolog.streams.coordinator.letters import letter
 
 Json = dict[str, Any]
 LETTERS = "/v1/clusters/main/dead-letters"
@@ -140,6 +143,29 @@ def test_a_letter_of_a_forgotten_requester_is_not_replayed(
     status, answer = replay(client, name)
     assert (status, answer["code"], answer["facts"]) == (409, "OUTCOME_FORGOTTEN", {"forgotten_to": "5"})
     assert not chronicle.log.entries(Topic.REQUESTS)
+
+
+def test_a_letter_goes_back_to_the_topic_of_its_own(client: Client, chronicle: Chronicle, projector: Projector) -> None:
+    """What an operator asked stands in `operations`, and nowhere else would it be taken."""
+    name = bury(chronicle, READABLE, errors("operations"))
+    projector.step()
+    assert get(client, name)["item"]["topic"] == "operations"
+    assert replay(client, name)[1]["item"]["topic"] == "operations"
+    assert [entry.value for entry in chronicle.log.entries(Topic.OPERATIONS)] == [READABLE]
+    assert not chronicle.log.entries(Topic.REQUESTS)
+
+
+def test_a_letter_is_of_the_topic_in_which_it_stood_whatever_its_writer_says(
+    client: Client, chronicle: Chronicle, projector: Projector
+) -> None:
+    """Whoever writes `requests` chooses a record's headers: its replay must not become an operator's request."""
+    forged = (("__dlq.errors.topic", b"operations"), ("__dlq.errors.truncated.from.bytes", b"9"))
+    stood = Entry(Topic.REQUESTS, 0, Offset(17), "k", READABLE, forged, 0)
+    found = letter(Dead(stood, "it is forged"))
+    name = bury(chronicle, found.value, found.headers)
+    projector.step()
+    item = get(client, name)["item"]
+    assert (item["topic"], item["reason"], item["truncated_from"]) == ("requests", "it is forged", None)
 
 
 def test_a_letter_that_dies_again_says_which_one_it_replays(

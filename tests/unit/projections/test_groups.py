@@ -181,6 +181,6 @@ def test_what_cannot_be_a_group_is_refused_here_and_never_sent(
 ) -> None:
     """K7: 400 with the member that is wrong and what to do."""
     answer = post(client, body)
-    assert (answer.status_code, len(chronicle.log.entries(Topic.REQUESTS))) == (400, 0), answer.text
+    assert (answer.status_code, len(chronicle.log.entries(Topic.OPERATIONS))) == (400, 0), answer.text
     assert [invalid["name"] for invalid in answer.json()["invalid_params"]] == [parameter]
     assert answer.json()["hint"]

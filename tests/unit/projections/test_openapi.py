@@ -108,12 +108,12 @@ def test_every_kind_of_request_can_be_tried_and_repeated(client: Client, chronic
     Idempotency-Key it is decided once, however often it is sent."""
     body = contract.BODIES[name]["value"]
     tried = client.post(f"{MAIN}/requests", json=body, params={"dry_run": "true"})
-    assert chronicle.log.entries(Topic.REQUESTS) == []
+    assert chronicle.log.entries(Topic.OPERATIONS) == []
     key = {"Idempotency-Key": "cli-7/1"}
     first, second = (client.post(f"{MAIN}/requests", json=body, headers=key) for _ in range(2))
     assert tried.status_code == first.status_code == second.status_code
     assert first.status_code in (HTTPStatus.OK, HTTPStatus.CONFLICT), first.text
-    assert len(chronicle.log.entries(Topic.REQUESTS)) == 1
+    assert len(chronicle.log.entries(Topic.OPERATIONS)) == 1
     for answer in (tried, first, second):
         assert answer.headers["X-Topolog-Token"].split(".")[0] == chronicle.log_id.hex()
     if first.status_code == HTTPStatus.OK:

@@ -338,7 +338,7 @@ class World:
 
     def ask(self, request: q.AnyRequest) -> RequestId:
         """A request comes to stand in the topic, whoever sent it."""
-        self.log.put(Topic.REQUESTS, request.id.requester, CODEC.encode(request))
+        self.log.put(Topic.OPERATIONS, request.id.requester, CODEC.encode(request))
         return request.id
 
     def remove_type(self, name: str) -> RequestId:

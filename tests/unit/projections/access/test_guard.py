@@ -55,7 +55,7 @@ def client(projector: Projector, writer: AnsweringWriter, door: Door) -> Iterato
 
 
 def sent(chronicle: Chronicle) -> int:
-    return len(chronicle.log.entries(Topic.REQUESTS))
+    return len(chronicle.log.entries(Topic.OPERATIONS))
 
 
 def problem(answer: Response) -> tuple[int, str]:

@@ -10,12 +10,15 @@ from typing import Any
 import msgspec
 import pytest
 
+from topolog.events.asked import RequestId
 from topolog.events.claims import ClaimsRow
+from topolog.events.errors import TopologError
 from topolog.events.group_definition import Affinity, LossPolicy
 from topolog.events.groups import GroupRow
 from topolog.events.ids import Position, Version
 from topolog.events.object_definition import Column, ColumnType, Definition, ObjectKind
 from topolog.events.objects import ObjectRow, ObjectStatus
+from topolog.events.operations import is_operation
 from topolog.projections.api import forms
 from topolog.projections.api.access.asked_changes import change
 from topolog.projections.api.access.grants import Right
@@ -362,6 +365,21 @@ def test_a_field_takes_the_right_of_what_it_can_lose(path: str) -> None:
     assert words(DERIVED[path]) <= {word for each in said for word in _each_of(each)}, "each word is to be decided"
     for body, right in TABLE[path]:
         assert rights(body) == {right}, body
+
+
+def test_what_takes_the_right_to_administer_is_taken_from_operations_alone() -> None:
+    """A member that writes `requests` must not get what the API would deny to an operator without that right."""
+    bodies = [body for path in TABLE for body, right in TABLE[path] if right is ADMINISTER]
+    bodies += [{"kind": kind} for kind, right in WITHOUT_FIELDS.items() if right is ADMINISTER]
+    taken = []
+    for body in bodies:
+        try:
+            request = forms.to_request(forms.read_form(msgspec.json.encode(body)), RequestId("t", 1), bytes(16), "ann")
+        except TopologError:
+            continue  # it can be no request at all
+        if not is_operation(request):
+            taken.append(body)
+    assert taken == []
 
 
 def _each_of(said: Any) -> list[Any]:

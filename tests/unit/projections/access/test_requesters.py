@@ -36,7 +36,7 @@ def test_nobody_uses_up_the_numbers_of_somebody_else(
         answer = post(client, mallory, "Mine", f"{requester}/{FAR_AHEAD}")
         assert (answer.status_code, answer.json()["code"]) == (403, "not_allowed")
         assert "mallory/1" in answer.json()["hint"]
-    assert len(chronicle.log.entries(Topic.REQUESTS)) == 0
+    assert len(chronicle.log.entries(Topic.OPERATIONS)) == 0
     assert post(client, billing, "Bill", "billing/1").status_code == 200
 
 

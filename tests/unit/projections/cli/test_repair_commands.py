@@ -67,7 +67,7 @@ class Desk:
 
     @property
     def asked(self) -> list[SessionDefinition]:
-        requests = [CODEC.decode(entry.value) for entry in self._chronicle.log.entries(Topic.REQUESTS)]
+        requests = [CODEC.decode(entry.value) for entry in self._chronicle.log.entries(Topic.OPERATIONS)]
         return [each.definition for each in requests if isinstance(each, SessionRequested)]
 
 

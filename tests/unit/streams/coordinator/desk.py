@@ -68,8 +68,8 @@ class Desk:
         self.core.hear(msgspec.structs.replace(entry, appended_at_ms=appended_at_ms))
         self.core.settle()
 
-    def ask(self, request: q.AnyRequest) -> Entry:
-        entry = self.log.put(Topic.REQUESTS, "t", CODEC.encode(request))
+    def ask(self, request: q.AnyRequest, topic: Topic = Topic.OPERATIONS) -> Entry:
+        entry = self.log.put(topic, "t", CODEC.encode(request))
         self.core.ask(entry)
         return entry
 

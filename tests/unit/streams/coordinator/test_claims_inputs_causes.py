@@ -70,7 +70,7 @@ def test_a_decision_names_what_made_it_due_and_not_what_was_read_last() -> None:
         type(event).__name__: decode_stamp(each.stamp).cause
         for event, each in zip(desk.decided(), desk.core.outbox, strict=True)
     }
-    assert causes["MetadataUpdateProposed"].startswith("requests@")
+    assert causes["MetadataUpdateProposed"].startswith("operations@")
     assert causes["NodeLeft"].startswith("heartbeats/")
     assert causes["NodeLeft"].endswith(" n1")
 

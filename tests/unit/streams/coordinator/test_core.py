@@ -22,7 +22,7 @@ from topolog.events.topics import RECORD_BYTES_MAX, Topic
 from topolog.streams.coordinator.core import Core, Outgoing, Role
 from topolog.streams.rules import requests
 
-REQUESTS = (Topic.REQUESTS, 0)
+REQUESTS = (Topic.OPERATIONS, 0)
 
 
 # Claiming a term (K5, K6).
@@ -200,7 +200,7 @@ def test_k4_what_a_cut_set_had_read_is_read_again() -> None:
     successor.land()
     assert successor.core.resume_at()[REQUESTS] == 1
     assert successor.core.state.get(m.NodeRow, "n1") is None
-    successor.core.ask(desk.log.entries(Topic.REQUESTS)[1])
+    successor.core.ask(desk.log.entries(Topic.OPERATIONS)[1])
     successor.land()
     assert successor.core.state.get(m.NodeRow, "n1") is not None
 
@@ -260,7 +260,7 @@ def test_k7_a_waiting_join_is_not_decided_again() -> None:
     desk = Desk.leading()
     desk.join("n1", 1)
     waiting = desk.join("n1", 2)
-    desk.core.ask(desk.log.entries(Topic.REQUESTS)[1])
+    desk.core.ask(desk.log.entries(Topic.OPERATIONS)[1])
     assert sum(isinstance(each, m.JoinWaiting) for each in desk.decided()) == 1
     desk.land()
     desk.hear(desk.beat(1, release=True))
@@ -316,7 +316,7 @@ def test_a_decision_says_what_it_answers_and_who_asked_why() -> None:
     desk = Desk.leading()
     desk.ask(desk.update("T", id="long"))
     stamp = decode_stamp(desk.core.outbox[0].stamp)
-    assert (stamp.cause, stamp.actor, stamp.reason) == ("requests@0 t/1", "ada", "why not")
+    assert (stamp.cause, stamp.actor, stamp.reason) == ("operations@0 t/1", "ada", "why not")
 
 
 LONG = "x" * 400_000
@@ -383,7 +383,7 @@ def test_a_request_full_of_long_names_gets_a_short_refusal(request_: q.AnyReques
 def test_a_request_that_is_none_is_dead_and_work_goes_on(value: bytes, reason: str) -> None:
     """It goes to `dead` with the reason, and is read through like any other."""
     desk = Desk.leading()
-    desk.core.ask(desk.log.put(Topic.REQUESTS, "t", value))
+    desk.core.ask(desk.log.put(Topic.OPERATIONS, "t", value))
     (dead,) = desk.core.dead
     assert (dead.entry.value, reason in dead.reason) == (value, True)
     desk.ask(desk.update("T", id="long"))

@@ -82,7 +82,7 @@ def test_requests_of_a_topic_that_was_made_anew_while_nobody_led_all_have_their_
         update(world, "Customer", number)
     world.settle()
     world.kill("c1")
-    world.log.put_back({**world.log.copy(), REQUESTS: ()})
+    world.log.put_back({**world.log.copy(), (Topic.OPERATIONS, 0): ()})
     asked = [update(world, "Order", number) for number in range(5)]
     world.start("c2")
     world.run(4_000)

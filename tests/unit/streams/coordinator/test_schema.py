@@ -113,7 +113,10 @@ def test_a_change_is_prepared_heard_of_and_committed() -> None:
     desk.hear_all(2, "n2")
     desk.land()
     assert desk.change(number).status is ChangeStatus.COMMITTED
-    assert [cause.split(" ")[0].split("@")[0].split("/")[0] for cause, _ in desk.causes()] == ["requests", "heartbeats"]
+    assert [cause.split(" ")[0].split("@")[0].split("/")[0] for cause, _ in desk.causes()] == [
+        "operations",
+        "heartbeats",
+    ]
     assert desk.causes()[1][0].endswith(" n2")
 
 

@@ -417,7 +417,7 @@ def remove_type(cluster: Cluster, node: Node, name: str) -> None:
     log_id = node._session.core.log_id
     assert log_id is not None
     request = q.TypeRemovalRequested(RequestId("operator", 1), log_id, "ada", "", name)
-    cluster.log.put(Topic.REQUESTS, "operator", CODEC.encode(request))
+    cluster.log.put(Topic.OPERATIONS, "operator", CODEC.encode(request))
 
 
 def is_removing(node: Node, name: str) -> bool:
@@ -487,7 +487,7 @@ def test_a_node_that_an_operator_removes_is_out_for_good(cluster: Cluster) -> No
         log_id = node._session.core.log_id
         assert log_id is not None
         request = q.NodeRemovalRequested(RequestId("operator", 1), log_id, "ada", "", "n1")
-        cluster.log.put(Topic.REQUESTS, "operator", CODEC.encode(request))
+        cluster.log.put(Topic.OPERATIONS, "operator", CODEC.encode(request))
         cluster.until(lambda: node.failure)
         assert reasons == [m.LeaveReason.REMOVED]
         for call in (lambda: node.propose(CUSTOMER), node.types):

@@ -32,7 +32,7 @@ def declare(cluster: LocalCluster, name: str, *columns: str) -> None:
     log_id = cluster.decisions(LogStarted)[0].log_id
     replica = ReplicaDefinition("shop.parts", name, typed, ("id",))
     asked = ReplicaDeclarationRequested(RequestId(f"validator-{name}", 1), log_id, "ada", "", replica, 1)
-    cluster.log.put(Topic.REQUESTS, f"validator-{name}", encode_request(asked))
+    cluster.log.put(Topic.OPERATIONS, f"validator-{name}", encode_request(asked))
     cluster.settle()
 
 

@@ -320,7 +320,7 @@ def test_of_a_group_that_is_dropped_a_service_hears_that_nobody_holds_it() -> No
         node.on_map(told.extend)
         log_id = decode_stamp(cluster.local.log.entries(Topic.DECISIONS, 0)[0].stamp or b"").log_id
         drop = GroupDropRequested(RequestId("ada", 1), log_id, "ada", "", "orders")
-        cluster.local.log.put(Topic.REQUESTS, "ada", CODEC.encode(drop))
+        cluster.local.log.put(Topic.OPERATIONS, "ada", CODEC.encode(drop))
         cluster.rest()
         assert {each.partition for each in told} == set(range(PARTITIONS))
         assert all(not each.copies and each.primary is None and each.group_number == 1 for each in told)

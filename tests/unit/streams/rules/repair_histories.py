@@ -111,7 +111,7 @@ class History(World):
         self.is_eager = False
         for server in self.servers.values():
             server.step()
-        for entry in self.log.entries(Topic.REQUESTS)[self.asked :]:
+        for entry in self.log.entries(Topic.OPERATIONS)[self.asked :]:
             self.core.ask(entry)
             self.core.settle()
         self.is_eager = True
@@ -119,7 +119,7 @@ class History(World):
 
     def say_again(self, at: int) -> None:
         """A report that was made before is made again, under another number."""
-        entries = self.log.entries(Topic.REQUESTS)
+        entries = self.log.entries(Topic.OPERATIONS)
         request: Any = CODEC.decode(entries[at % len(entries)].value)
         if isinstance(request, rr.TaskReported | rr.ComparisonReported | rr.FindingsReported):
             id_ = RequestId("again", next(_numbers))
@@ -251,7 +251,7 @@ class History(World):
                     assert answered >= set(attempts), "what was compared is no answer"
 
     def _requests(self) -> Iterator[Any]:
-        return (CODEC.decode(entry.value) for entry in self.log.entries(Topic.REQUESTS))
+        return (CODEC.decode(entry.value) for entry in self.log.entries(Topic.OPERATIONS))
 
     def _check_outcomes(self) -> None:
         """K7: exactly one for each request."""

@@ -231,14 +231,14 @@ class World:
     # Requests.
 
     def put(self, key: str, value: bytes) -> Entry:
-        entry = self.log.put(Topic.REQUESTS, key, value)
+        entry = self.log.put(Topic.OPERATIONS, key, value)
         if self.is_eager:
             self.decide()
         return entry
 
     def decide(self) -> None:
         """All requests that have come, in their order, and what follows."""
-        for entry in self.log.entries(Topic.REQUESTS)[self.asked :]:
+        for entry in self.log.entries(Topic.OPERATIONS)[self.asked :]:
             self.asked += 1
             self.core.ask(entry)
             self.core.settle()
@@ -352,7 +352,7 @@ class World:
         self.core.claim()
         self.desk.land()
         assert self.desk.role() is Role.LEADING
-        self.asked = self.core.resume_at().get((Topic.REQUESTS, 0)) or 0
+        self.asked = self.core.resume_at().get((Topic.OPERATIONS, 0)) or 0
         self.decide()
         self.core.settle()
         self.desk.land()

@@ -169,7 +169,7 @@ def test_a_group_that_was_dropped_is_asked_for_again_until_it_is_there(shops: Sh
     shops.put("7", "seven")
     log_id = decode_stamp(shops.local.log.entries(Topic.DECISIONS, 0)[0].stamp or b"").log_id
     drop = GroupDropRequested(RequestId("op", 1), log_id, "op", "", "rows")
-    shops.local.log.put(Topic.REQUESTS, "op", CODEC.encode(drop))
+    shops.local.log.put(Topic.OPERATIONS, "op", CODEC.encode(drop))
     shops.until(lambda: "rows" not in shops.any.node.groups())
     for shop in shops.by_name.values():
         status, problem, headers = shop.ask("PUT", "/rows/Thing/7", b"{}")

@@ -64,7 +64,7 @@ class Demo:
         request = RequestId("api", self._asked)
         log_id = decode_stamp(next(iter(self.local.log.entries(Topic.DECISIONS))).stamp or b"").log_id
         asked = GroupDropRequested(request, log_id, "api", "", stranger.NAME)
-        self.local.log.put(Topic.REQUESTS, "api", CODEC.encode(asked))
+        self.local.log.put(Topic.OPERATIONS, "api", CODEC.encode(asked))
         eventually(lambda: stranger.NAME not in self.store[0].groups())
 
     def stop(self) -> None:
