@@ -13,10 +13,12 @@ operator's. Whoever sends asks the same table for the topic, and the broker says
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import msgspec
+
 from topolog.events import repair_requests as r
 from topolog.events import requests as q
 from topolog.events.asked import Request
-from topolog.events.object_definition import FOREVER, ColumnVerb, ObjectKind, Statement, Verb
+from topolog.events.object_definition import ColumnVerb, ObjectKind, Statement, Verb
 from topolog.events.repair_definition import SessionKind
 from topolog.events.topics import Topic
 
@@ -39,19 +41,22 @@ def _always(_: Request) -> bool:
     return True
 
 
-def _loses_nothing(request: q.SchemaChangeRequested) -> bool:
-    return not any(_may_lose(each) for each in request.statements)
+def _only_adds(request: q.SchemaChangeRequested) -> bool:
+    return all(_adds(each) for each in request.statements)
 
 
-def _may_lose(statement: Statement) -> bool:
-    """Whether rows, values or rights could go. What stands is not asked: a time to live may be shorter than before."""
-    if statement.kind in (ObjectKind.GRANT, ObjectKind.UNKNOWN) or statement.verb is Verb.UNKNOWN:
+def _adds(statement: Statement) -> bool:
+    """Whether it makes something that was not there, or a column of a table, and touches nothing that others rely on:
+    a name, a view's table, an owner, a time to live. What stands is not asked."""
+    if statement.kind not in (ObjectKind.DATABASE, ObjectKind.TABLE, ObjectKind.VIEW):
+        return False
+    if statement.verb is Verb.CREATE:
         return True
-    if statement.verb is Verb.DROP:
-        return statement.kind is not ObjectKind.VIEW  # it holds no rows
-    if any(each.verb not in (ColumnVerb.ADD, ColumnVerb.RENAME) for each in statement.columns):
-        return True
-    return statement.ttl_ms not in (None, FOREVER)
+    adding = Statement(statement.verb, statement.kind, statement.name, columns=statement.columns)
+    is_bare = statement == msgspec.structs.replace(
+        adding, if_needed=statement.if_needed, planned_on=statement.planned_on
+    )
+    return statement.verb is Verb.ALTER and is_bare and all(each.verb is ColumnVerb.ADD for each in statement.columns)
 
 
 _OF_MEMBERS: Mapping[type[Request], Callable[[Any], bool]] = {
@@ -59,7 +64,7 @@ _OF_MEMBERS: Mapping[type[Request], Callable[[Any], bool]] = {
     q.DeletionsConfirmed: _always,  # of itself
     q.UpdateRequested: _always,  # types grow, they take nothing away
     q.GroupCreationRequested: _always,  # one that is there as it is asked for stays, and is refused as any other
-    q.SchemaChangeRequested: _loses_nothing,
+    q.SchemaChangeRequested: _only_adds,  # as what is there goes on as it is
     r.SessionRequested: lambda asked: asked.definition.kind is SessionKind.PREVIEW,  # a repair writes over rows
     r.ReplicaDeclarationRequested: _always,  # of itself: by the number of its life
     r.ReplicaWithdrawalRequested: lambda asked: asked.life is not None,  # of itself, or whosever it is

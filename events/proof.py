@@ -7,7 +7,9 @@ How it works. A life, that is a node's incarnation, has a secret that only its p
 for it when it is gone, and whoever holds the lock on its data folder behind it. Its joining carries the *seal*, a hash
 of the secret, into the log. What ends a lease before its time shows the secret: a death certificate, a release, a join
 that replaces a former life. What is not proved so waits for the lease, as for any node that is silent. A secret that
-was shown is public, and nothing is left that it could end: its life has said with it that it acts no more.
+was shown is public, and nothing is left that it could end: its life has said with it that it acts no more. So a process
+shows the secret of a former life only where the log says that it held the very lock which this process holds now; a
+copy of a folder has its key, and no proof. And a process takes a joining in its name for its own only with its seal.
 
 The secret follows from a key and the incarnation, so nothing is written for each life: the key of a node with a folder
 lies in the folder, readable by its owner alone, and that of another one in the memory of its process.
@@ -20,9 +22,10 @@ from topolog.events.ids import Incarnation
 SECRET_BYTES = 16
 
 
-def secret_of(key: bytes, incarnation: Incarnation) -> bytes:
-    """The secret of a life. `key`: up to 64 bytes that nobody else has."""
-    life = incarnation.to_bytes(8, "big", signed=True)
+def secret_of(key: bytes, node: str, incarnation: Incarnation) -> bytes:
+    """The secret of a life. `key`: up to 64 bytes that nobody else has, but perhaps other nodes that were made from the
+    same disk."""
+    life = incarnation.to_bytes(8, "big", signed=True) + node.encode()
     return hashlib.blake2b(life, digest_size=SECRET_BYTES, key=key, person=b"topolog secret").digest()
 
 

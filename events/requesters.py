@@ -57,6 +57,11 @@ def is_of(requester: str, name: str) -> bool:
     return found is not None and bool(name) and found[1] == name[-NAME_CHARS_MAX:]
 
 
+def is_of_process(requester: str) -> bool:
+    """Whether some process may number by this requester on `requests`."""
+    return _REQUESTER.fullmatch(requester) is not None
+
+
 def highest_of(state: State, requester: str) -> int:
     """The highest number that has its outcome, also where that is forgotten; 0 of a requester that nobody remembers."""
     row = state.get(RequesterRow, requester)

@@ -11,10 +11,10 @@ from concurrent.futures import Future
 from topolog.events import telemetry
 from topolog.events.asked import RequestId
 from topolog.events.asking import OpenRequests
-from topolog.events.errors import OutcomeUnknown, Unreachable
+from topolog.events.errors import NotAllowed, OutcomeUnknown, Unreachable
 from topolog.events.failpoints import reach
 from topolog.events.ids import Offset
-from topolog.events.log import Headers, LogWriter
+from topolog.events.log import Denied, Headers, LogWriter
 from topolog.events.requests import AnyRequest, subject_of
 from topolog.events.topics import Topic
 
@@ -81,7 +81,8 @@ class Requester:
             else:
                 self._count(request.id, -1)
                 self.close_unsent(request.id)
-                delivered.set_exception(self.outcome_unknown(request.id, error))
+                is_denied = isinstance(error, Denied)
+                delivered.set_exception(_not_let(error) if is_denied else self.outcome_unknown(request.id, error))
 
         subject, cluster = subject_of(request), self._cluster
         try:
@@ -132,3 +133,10 @@ class Requester:
     def _count(self, request: RequestId, copies: int) -> None:
         if request in self._copies:
             self._copies[request] += copies
+
+
+def _not_let(error: str) -> NotAllowed:
+    return NotAllowed(
+        f"The broker does not let this API write {Topic.OPERATIONS.short_name}: {error}. Nothing was written.",
+        hint="Give its account the access that `topolog cluster init --plan` prints, then repeat the request.",
+    )

@@ -8,6 +8,7 @@ from topolog.events.asked import SUBJECT_CHARS_MAX, RequestId
 from topolog.events.errors import BadInput
 from topolog.events.group_definition import FIELDS, PARTITIONS_DEFAULT, GroupDefinition, LossPolicy
 from topolog.events.object_types import ObjectType, with_schema
+from topolog.events.requesters import is_of_process
 from topolog.events.requests import (
     REQUEST_BYTES_MAX,
     AnyRequest,
@@ -22,6 +23,7 @@ from topolog.events.requests import (
     TypeRemovalRequested,
     UpdateRequested,
     is_valid,
+    shortened,
 )
 from topolog.projections.api import baseline_forms, objects_forms, repair_forms
 from topolog.projections.api.baseline_forms import Ms
@@ -240,6 +242,11 @@ def request_id(text: str, requester: Requester) -> RequestId:
             raise BadInput(
                 f"{text[:_KEY_CHARS_MAX]!r} cannot be a request's id.",
                 hint=f"A requester has 1 to {SUBJECT_CHARS_MAX} printable characters, sequences count from 1.",
+            )
+        if is_of_process(name.requester):
+            raise BadInput(
+                f"{shortened(name.requester)!r} is called as a process is, and its numbers may be one's.",
+                hint="Choose a requester that does not end with '-' and 8 or 16 hexadecimal digits.",
             )
         if requester.may_issue(name):
             raise BadInput(f"{requester.name} is this API's own name.", hint="Choose a requester's name of your own.")

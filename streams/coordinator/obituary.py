@@ -19,10 +19,12 @@ from collections.abc import Mapping
 
 import msgspec
 
+from topolog.events.asked import SUBJECT_CHARS_MAX
 from topolog.events.ids import Incarnation, NodeId, Offset
 from topolog.events.log import Entry
 from topolog.events.membership import Heartbeat, NodeDied, NodeRow, WaitingJoinRow
-from topolog.events.proof import seal_of
+from topolog.events.names import is_name
+from topolog.events.proof import SECRET_BYTES, seal_of
 from topolog.events.state import State
 
 CERTIFICATES_KEPT = 4096
@@ -33,7 +35,6 @@ Life = tuple[NodeId, Incarnation, bytes]
 
 
 class _Held(msgspec.Struct, frozen=True):
-    partition: tuple[int, int]
     offset: Offset
     appended_at_ms: int
 
@@ -43,7 +44,7 @@ class Obituary:
 
     def __init__(self) -> None:
         self.dead: dict[Life, None] = {}
-        self._held: dict[Life, _Held] = {}
+        self._held: dict[tuple[int, int], dict[Life, _Held]] = {}
 
     def hear(self, state: State, died: NodeDied, entry: Entry) -> bool:
         """Note a certificate; False if the log knows already that this incarnation has left."""
@@ -52,12 +53,14 @@ class Obituary:
             return False
         life = (died.node, died.incarnation, seal_of(died.secret))
         self.dead[life] = None
-        if not _is_settled_at_once(state, died):
-            self._held.setdefault(life, _Held((entry.topic.code, entry.partition), entry.offset, entry.appended_at_ms))
+        if not knows(state, died):
+            held = self._held.setdefault((entry.topic.code, entry.partition), {})
+            held.setdefault(life, _Held(entry.offset, entry.appended_at_ms))
         if len(self.dead) > CERTIFICATES_KEPT:
             oldest = next(iter(self.dead))
             del self.dead[oldest]
-            self._held.pop(oldest, None)
+            for held in self._held.values():
+                held.pop(oldest, None)
         return True
 
     def is_dead(self, state: State, node: NodeId, incarnation: Incarnation) -> bool:
@@ -66,24 +69,39 @@ class Obituary:
         return seal is not None and (node, incarnation, seal) in self.dead
 
     def pass_time(self, partition: tuple[int, int], appended_at_ms: int) -> None:
-        """The log's own time has come to be this in one partition."""
-        for life, held in list(self._held.items()):
-            if held.partition == partition and appended_at_ms - held.appended_at_ms > HELD_MS:
-                del self._held[life]
+        """The log's own time has come to be this in one partition. Those that were heard first end first there."""
+        held = self._held.get(partition, {})
+        while held:
+            life, oldest = next(iter(held.items()))
+            if appended_at_ms - oldest.appended_at_ms <= HELD_MS:
+                return
+            del held[life]
 
     def limit(self, heard: Mapping[tuple[int, int], Offset]) -> dict[tuple[int, int], Offset]:
         """How far the inputs count as read, given how far they have been heard."""
         limited = dict(heard)
-        for held in self._held.values():
-            if held.partition in limited:
-                limited[held.partition] = min(limited[held.partition], held.offset)
+        for partition, held in self._held.items():
+            if held and partition in limited:
+                limited[partition] = min(limited[partition], next(iter(held.values())).offset)
         return limited
+
+
+def fault(state: State, sign: Heartbeat | NodeDied) -> str:
+    """Why it is no sign of a node that could be one; empty if it may be.
+
+    Whoever may write heartbeats could otherwise fill the memory with what it says of nobody.
+    """
+    if not is_name(sign.node, SUBJECT_CHARS_MAX):
+        return f"a {type(sign).__name__} of what cannot be a node's id"
+    if isinstance(sign, Heartbeat) and not sign.is_release:
+        return ""
+    if len(sign.secret) != SECRET_BYTES or is_forged(state, sign):
+        return f"a {type(sign).__name__} that ends a life and does not show its secret"
+    return ""
 
 
 def is_forged(state: State, sign: Heartbeat | NodeDied) -> bool:
     """Whether it says that a life is over which the log knows, and shows another secret than that one's."""
-    if isinstance(sign, Heartbeat) and not sign.is_release:
-        return False
     seal = _seal(state, sign.node, sign.incarnation)
     return seal is not None and seal != seal_of(sign.secret)
 
@@ -98,8 +116,6 @@ def _seal(state: State, node: NodeId, incarnation: Incarnation) -> bytes | None:
     return None
 
 
-def _is_settled_at_once(state: State, died: NodeDied) -> bool:
-    """Whether the decision that follows is certain, because the log knows this incarnation already."""
-    row, waiting = state.get(NodeRow, died.node), state.get(WaitingJoinRow, died.node)
-    is_member = row is not None and row.incarnation == died.incarnation
-    return is_member or (waiting is not None and waiting.joiner.incarnation == died.incarnation)
+def knows(state: State, died: NodeDied) -> bool:
+    """Whether the log knows this incarnation already, so that the decision which follows is certain."""
+    return _seal(state, died.node, died.incarnation) is not None

@@ -7,7 +7,7 @@ from topolog.events.ids import NOWHERE, Incarnation, NodeId, Place, Position
 from topolog.events.log import Entry
 from topolog.events.membership import Applied, Blocked, Heartbeat, NodeDied, NodeRow
 from topolog.events.state import State
-from topolog.streams.coordinator.obituary import Obituary, is_forged
+from topolog.streams.coordinator.obituary import Obituary, fault, knows
 from topolog.streams.rules.membership import Heard
 
 CHAINS_KEPT = 100_000
@@ -44,8 +44,8 @@ class Reports:
 
     def take(self, state: State, sign: Heartbeat | NodeDied, entry: Entry) -> str:
         """Note what a node, or its sentinel, has said; why that is a dead letter, empty if it is none."""
-        if is_forged(state, sign):
-            return f"a {type(sign).__name__} that ends a life and does not show its secret"
+        if found := fault(state, sign):
+            return found
         if isinstance(sign, NodeDied):
             self.bury(state, sign, entry)
         else:
@@ -60,7 +60,8 @@ class Reports:
         if heard and heard.incarnation == died.incarnation:
             del self.hearing[died.node], self._applied[died.node]
             self._unchecked.pop(died.node, None)
-        self.newest = self._sources[died.node] = f"heartbeats/{entry.partition}@{entry.offset} {died.node}"
+        if knows(state, died):  # of others anybody may say anything
+            self.newest = self._sources[died.node] = f"heartbeats/{entry.partition}@{entry.offset} {died.node}"
 
     def hear(self, state: State, heartbeat: Heartbeat, entry: Entry) -> None:
         """The newest heartbeat of a member's present incarnation; any other says nothing."""

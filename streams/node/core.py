@@ -76,6 +76,7 @@ class NodeCore:
         self._capabilities = capabilities
         self.codec = codec
         self._fold = Fold(codec=codec)
+        self._seal = b""
         self._slot: Slot | None = None
         self._echo: Echo | None = None
         self._sequence = 0
@@ -111,9 +112,11 @@ class NodeCore:
     def incarnation(self) -> Incarnation:
         return self.lease.incarnation
 
-    def incarnate(self, incarnation: Incarnation, disk: Disk) -> None:
-        """Begin a new incarnation, fenced and outside, with these whole copies; the one before is out for good."""
+    def incarnate(self, incarnation: Incarnation, disk: Disk, seal: bytes = b"") -> None:
+        """Begin a new incarnation, fenced and outside, with these whole copies; the one before is out for good. `seal`
+        is that of its secret: a joining in its name with another one is somebody else's."""
         self.lease.void()
+        self._seal = seal
         self.copies.begin(incarnation, disk)
         self.deletions.begin()
         self.lease = Lease(incarnation, self.lease.generation, self.lease.anchor_ns)
@@ -229,18 +232,21 @@ class NodeCore:
     def is_of_this_life(self, position: Position) -> bool:
         """Whether it stands behind the joining of this incarnation."""
         row = self.state.get(m.NodeRow, self.node)
-        return row is not None and self._is_own(row.node, row.incarnation) and position > row.joined_at
+        return row is not None and self._is_own_row(row) and position > row.joined_at
 
     @property
     def has_joined(self) -> bool:
         """Whether this incarnation is a member by what is folded; ahead of `phase` while hooks run."""
         row = self.state.get(m.NodeRow, self.node)
-        return row is not None and row.is_member and self._is_own(row.node, row.incarnation)
+        return row is not None and row.is_member and self._is_own_row(row)
 
     def unsay_map(self) -> None:
         """The last map did not reach the log."""
         self.copies.unsay()
         self.look_at_map()
+
+    def _is_own_row(self, row: m.NodeRow) -> bool:
+        return self._is_own(row.node, row.incarnation) and row.seal == self._seal
 
     def _is_own(self, node: NodeId, incarnation: Incarnation) -> bool:
         return (node, incarnation) == (self.node, self.incarnation)
@@ -263,7 +269,8 @@ class NodeCore:
         return self.lease.deadline_behind(echo.sequence, cluster(self.state).fence_ms)
 
     def _is_joiner(self, joined: m.NodeJoined) -> bool:
-        return self._is_own(NodeId(joined.joiner.node), Incarnation(joined.joiner.incarnation))
+        joiner = joined.joiner
+        return self._is_own(NodeId(joiner.node), Incarnation(joiner.incarnation)) and joiner.seal == self._seal
 
     def _first_echo(self, place: Place) -> Echo:
         return Echo(self.incarnation, 0, Point(place.position, place.chain))

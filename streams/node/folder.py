@@ -6,6 +6,7 @@ Only for local disks: a lock on a network file system may survive its holder or 
 import fcntl
 import hashlib
 import os
+import re
 import secrets
 from pathlib import Path
 
@@ -69,7 +70,7 @@ class FolderLock:
 
     def _id_in(self, descriptor: int) -> str:
         found = os.pread(descriptor, _ID_CHARS, 0).decode("ascii", "replace")
-        if len(found) == _ID_CHARS:
+        if re.fullmatch(f"[0-9a-f]{{{_ID_CHARS}}}", found):
             return found
         made = secrets.token_hex(_ID_CHARS // 2)
         os.pwrite(descriptor, made.encode(), 0)

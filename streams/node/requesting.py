@@ -99,11 +99,12 @@ class OwnRequests:
 
     def _not_taken(self, request: RequestId, error: str) -> None:
         """The broker has not taken it: it is sent again, unless that is in vain."""
-        if not isinstance(error, Denied):
-            self.send_again(request)
-        elif sent := self._unanswered.pop(request, None):
+        sent = self._unanswered.get(request)
+        if sent is None or sent.topic is not Topic.OPERATIONS or not isinstance(error, Denied):
+            self.send_again(request)  # what every node may write is written once the broker has heard of its rights
+        elif self._unanswered.pop(request, None):
             message = f"The broker does not let node {self._core.node!r} write {sent.topic.short_name}: {error}."
-            self._denied[request] = NotAllowed(message, hint=HINT if sent.topic is Topic.OPERATIONS else "")
+            self._denied[request] = NotAllowed(message, hint=HINT)
             _keep_newest(self._denied)
             self._close(request)
 

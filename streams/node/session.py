@@ -402,18 +402,22 @@ class Session:
         past = self._noting.past
         incarnation = Incarnation(self._chance())
         self._announced = incarnation
-        self.last_words = NodeDied(self.core.node, incarnation, secret_of(self.key, incarnation))
+        self.last_words = NodeDied(self.core.node, incarnation, secret_of(self.key, self.core.node, incarnation))
+        seal = seal_of(self.last_words.secret)
         self._service.announce(self.last_words)
-        self.core.incarnate(incarnation, self._whole({}))  # it may be of another history: the join's answer says so
+        self.core.incarnate(
+            incarnation, self._whole({}), seal
+        )  # it may be of another history: the join's answer says so
         self._join = RequestId(joining(requester_of(self.core.node, incarnation)), 1)  # however many others are open
         row = self.core.state.get(NodeRow, self.core.node)
-        replaces = row.incarnation if row and row.is_member and self._joiner.folder else None
+        is_same = row is not None and row.is_member and bool(row.folder) and row.folder == self._joiner.folder
+        replaces = row.incarnation if row is not None and is_same else None
         joiner = msgspec.structs.replace(
             self._joiner,
             incarnation=incarnation,
             replaces=replaces,
-            seal=seal_of(self.last_words.secret),
-            proof=b"" if replaces is None else secret_of(self.key, replaces),
+            seal=seal,
+            proof=b"" if replaces is None else secret_of(self.key, self.core.node, replaces),
         )
         assert self.core.log_id is not None
         self.requests.send(JoinRequested(self._join, self.core.log_id, self.core.node, "", joiner, past))

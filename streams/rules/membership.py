@@ -215,7 +215,8 @@ def _join(state: State, request: JoinRequested, ref: RequestRef, appended_at_ms:
         ended = after_life(before, row.incarnation, left.last_sequence, left.renewed_at, bare=bare)
         kinship = _kinship(state, joiner, request.past, end, ended)
         return [left, *_withdraw(state, joiner), *_joined(state, joiner, ref, left.topology_version, kinship)]
-    waiting = JoinWaiting(ref, joiner, row.incarnation, appended_at_ms, request.past)
+    silent = msgspec.structs.replace(joiner, proof=b"")  # it has proved nothing, and the log is for everybody
+    waiting = JoinWaiting(ref, silent, row.incarnation, appended_at_ms, request.past)
     return [*_withdraw(state, joiner), waiting]
 
 
@@ -295,7 +296,7 @@ def _joined(
     state: State, joiner: Joiner, ref: RequestRef, view: TopologyVersion, kinship: Kinship | None
 ) -> list[Decision]:
     slot = Slot(cluster(state).next_slot)
-    bare = msgspec.structs.replace(joiner, types=())
+    bare = msgspec.structs.replace(joiner, types=(), proof=b"")
     joined = NodeJoined(ref, bare, slot, _raised(view, joiner.kind), kinship)
     return [joined, *metadata.declare(state, joiner.types)]
 

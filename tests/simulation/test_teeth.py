@@ -61,7 +61,7 @@ from topolog.streams.coordinator.agenda import Agenda
 from topolog.streams.coordinator.core import Core
 from topolog.streams.coordinator.driver import Driver
 from topolog.streams.coordinator.hearing import Hearing
-from topolog.streams.coordinator.obituary import Obituary, _is_settled_at_once
+from topolog.streams.coordinator.obituary import Obituary, knows
 from topolog.streams.coordinator.read_backs import ReadBacks
 from topolog.streams.coordinator.reports import Reports
 from topolog.streams.coordinator.resuming import Resumption
@@ -313,13 +313,13 @@ def an_unproved_certificate_is_believed(patch: pytest.MonkeyPatch) -> None:
             obituary.dead[row.node, row.incarnation, row.seal] = None
         return found
 
-    patch.setattr(reports, "is_forged", lambda *_: False)
+    patch.setattr(reports, "fault", lambda *_: "")
     patch.setattr(Obituary, "hear", heard)
 
 
 def an_unproved_release_is_believed(patch: pytest.MonkeyPatch) -> None:
     """Whoever writes that a member has stopped serving is believed, whatever secret it shows."""
-    patch.setattr(reports, "is_forged", lambda *_: False)
+    patch.setattr(reports, "fault", lambda *_: "")
 
 
 def a_former_life_speaks_for_the_present_one(patch: pytest.MonkeyPatch) -> None:
@@ -341,7 +341,7 @@ def early_certificates_are_forgotten(patch: pytest.MonkeyPatch) -> None:
     hear = Obituary.hear
 
     def heard(obituary: Obituary, state: State, died: NodeDied, entry: Entry) -> bool:
-        return _is_settled_at_once(state, died) and hear(obituary, state, died, entry)
+        return knows(state, died) and hear(obituary, state, died, entry)
 
     patch.setattr(Obituary, "hear", heard)
 

@@ -96,6 +96,8 @@ def _of_statement(statement: objects_forms.StatementForm, stands: Stands) -> Ite
     yield _Need(right, _KINDS[statement.kind], statement.name, lost)
     if statement.new_name:
         yield _Need(right, _KINDS[statement.kind], statement.new_name, lost)
+    if statement.kind == "VIEW" and statement.definition is not None and statement.definition.over:
+        yield _Need(Right.CHANGE, _KINDS["TABLE"], statement.definition.over)
 
 
 def _of_repair(form: repair_forms.RepairForm) -> Iterator[_Need]:

@@ -61,25 +61,27 @@ def test_each_request_is_an_operator_s_or_a_member_s() -> None:
     ("statement", "is_operators"),
     [
         (Statement(Verb.CREATE, TABLE, "s.t", Definition((COLUMN,), "a", 1)), False),
-        (Statement(Verb.RENAME, TABLE, "s.t", new_name="s.u"), False),
+        (Statement(Verb.RENAME, TABLE, "s.t", new_name="s.u"), True),
         (Statement(Verb.ALTER, TABLE, "s.t", columns=(ColumnAction(ColumnVerb.ADD, "b", ColumnType.BLOB),)), False),
-        (Statement(Verb.ALTER, TABLE, "s.t", columns=(ColumnAction(ColumnVerb.RENAME, "a", new_name="b"),)), False),
+        (Statement(Verb.ALTER, TABLE, "s.t", columns=(ColumnAction(ColumnVerb.RENAME, "a", new_name="b"),)), True),
         (Statement(Verb.ALTER, TABLE, "s.t", columns=(ColumnAction(ColumnVerb.DROP, "a"),)), True),
         (Statement(Verb.ALTER, TABLE, "s.t", columns=(ColumnAction(ColumnVerb.RETYPE, "a", ColumnType.INT64),)), True),
         (Statement(Verb.ALTER, TABLE, "s.t", columns=(ColumnAction(ColumnVerb.UNKNOWN, "a"),)), True),
-        (Statement(Verb.ALTER, TABLE, "s.t", properties={"a": "b"}), False),
-        (Statement(Verb.ALTER, TABLE, "s.t", ttl_ms=0), False),
+        (Statement(Verb.ALTER, TABLE, "s.t", properties={"a": "b"}), True),
+        (Statement(Verb.ALTER, TABLE, "s.t", ttl_ms=0), True),
         (Statement(Verb.ALTER, TABLE, "s.t", ttl_ms=1), True),
         (Statement(Verb.DROP, TABLE, "s.t"), True),
         (Statement(Verb.DROP, ObjectKind.DATABASE, "s"), True),
-        (Statement(Verb.DROP, VIEW, "s.v"), False),
+        (Statement(Verb.DROP, VIEW, "s.v"), True),
+        (Statement(Verb.ALTER, VIEW, "s.v", Definition(over="s.u")), True),
+        (Statement(Verb.ALTER, TABLE, "s.t", unset=("owner",)), True),
         (Statement(Verb.DROP, GRANT, "ada@s"), True),
         (Statement(Verb.CREATE, GRANT, "ada@s", Definition(privileges=(Privilege.READ,))), True),
         (Statement(Verb.CREATE, ObjectKind.UNKNOWN, "s"), True),
         (Statement(Verb.UNKNOWN, TABLE, "s.t"), True),
     ],
 )
-def test_what_could_lose_rows_values_or_rights_is_an_operator_s(statement: Statement, *, is_operators: bool) -> None:
+def test_what_touches_what_is_there_is_an_operator_s(statement: Statement, *, is_operators: bool) -> None:
     request = q.SchemaChangeRequested(*HEAD, (Statement(Verb.CREATE, VIEW, "s.w"), statement))
     assert is_operation(request) is is_operators
     assert topic_of(request) is (Topic.OPERATIONS if is_operators else Topic.REQUESTS)

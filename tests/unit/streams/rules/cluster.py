@@ -30,7 +30,7 @@ _sequences = itertools.count(1)
 
 def secret(life: int) -> bytes:
     """That of this life of any node here."""
-    return secret_of(b"the key of these tests", Incarnation(life))
+    return secret_of(b"the key of these tests", "", Incarnation(life))
 
 
 def new_id() -> RequestId:
