@@ -97,7 +97,7 @@ def _of_statement(statement: objects_forms.StatementForm, stands: Stands) -> Ite
     if statement.new_name:
         yield _Need(right, _KINDS[statement.kind], statement.new_name, lost)
     if statement.kind == "VIEW" and statement.definition is not None and statement.definition.over:
-        yield _Need(Right.CHANGE, _KINDS["TABLE"], statement.definition.over)
+        yield _Need(right, _KINDS["TABLE"], statement.definition.over, lost)
 
 
 def _of_repair(form: repair_forms.RepairForm) -> Iterator[_Need]:

@@ -247,9 +247,10 @@ TABLE: Mapping[str, tuple[Case, ...]] = {
         *always(ADMINISTER, schema(name="shop.changing", ttl_ms=2 * DAY_MS)),
         *always(ADMINISTER, schema(name="shop.waited", ttl_ms=2 * DAY_MS)),
     ),
-    # A definition says what is created, or what a view shows: no row goes with either.
-    "schema-change.statements.definition": always(
-        CHANGE, created(), schema(kind="VIEW", definition={"over": "shop.t"})
+    # A definition says what is created; what a view shows from then on is shown to whoever has rights on it.
+    "schema-change.statements.definition": (
+        *always(CHANGE, created()),
+        *always(ADMINISTER, schema(kind="VIEW", definition={"over": "shop.t"})),
     ),
     "schema-change.statements.definition.columns": always(CHANGE, created(columns=[{"name": "a", "type": "INT32"}])),
     "schema-change.statements.definition.columns.name": always(
@@ -262,7 +263,10 @@ TABLE: Mapping[str, tuple[Case, ...]] = {
     "schema-change.statements.definition.key": always(CHANGE, created(key="id")),
     "schema-change.statements.definition.ttl_ms": always(CHANGE, created(ttl_ms=1)),
     "schema-change.statements.definition.properties": always(CHANGE, created(properties={"a": "b"})),
-    "schema-change.statements.definition.over": always(CHANGE, schema(kind="VIEW", definition={"over": "shop.t"})),
+    "schema-change.statements.definition.over": (
+        *always(CHANGE, schema(kind="VIEW", verb="CREATE", definition={"over": "shop.t"})),
+        *always(ADMINISTER, schema(kind="VIEW", definition={"over": "shop.t"})),
+    ),
     "schema-change.statements.definition.privileges": always(
         ADMINISTER, schema(kind="GRANT", verb="CREATE", definition={"privileges": ["READ", "WRITE"]})
     ),
