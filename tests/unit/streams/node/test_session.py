@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.unit.projections.chronicle import SECRET, Chronicle
 from tests.unit.scenarios.world import PROCEED_MS, TERMS, Hooked, Member, World
 
 from topolog.events import membership as m
@@ -16,16 +17,18 @@ from topolog.events.asking import LANES
 from topolog.events.codec import CODEC
 from topolog.events.errors import BadInput, HookFailed, LeftCluster, LogDiverged, Refused, Unreachable
 from topolog.events.exchange import open_exchange
-from topolog.events.fold import Folded
+from topolog.events.fold import Folded, Ignored
 from topolog.events.group_definition import GroupDefinition
+from topolog.events.ids import Incarnation, NodeId, Offset
 from topolog.events.log import Headers, InMemoryLog, InMemoryWriter, OnDelivery
 from topolog.events.proof import seal_of
 from topolog.events.stamp import HEADER_NAME, decode_stamp, encode_stamp
 from topolog.events.state import Row, State
 from topolog.events.terms import ClusterRow
 from topolog.events.topics import Topic
-from topolog.streams.node.core import Phase
+from topolog.streams.node.core import NodeCore, Phase
 from topolog.streams.node.folder import FolderLock
+from topolog.streams.node.past_disk import MemoryDisk
 from topolog.streams.node.session import Session
 from topolog.streams.node.waits import Waits
 
@@ -665,3 +668,38 @@ def test_a_copy_of_a_folder_is_another_folder(tmp_path: Path) -> None:
     copy.let_go()
     original.let_go()
     assert FolderLock(tmp_path / "data", "n1").acquire() == told, "the next process on it proves the former one gone"
+
+
+@pytest.mark.parametrize(("seal", "phase"), [(seal_of(SECRET), Phase.MEMBER), (b"another one's", Phase.JOINING)])
+def test_a_joining_in_ones_name_counts_only_with_ones_seal(seal: bytes, phase: Phase) -> None:
+    """4.1: incarnations stand in the log while they wait, so somebody else can join as one of them; whoever took that
+    for its own would serve under a lease that the other can end."""
+    chronicle = Chronicle().start()
+    core = NodeCore(NodeId("n1"), (m.FENCING,))
+    core.incarnate(Incarnation(1), {}, seal)
+    reader = chronicle.log.reader()
+    reader.assign({(Topic.DECISIONS, 0): Offset(0)})
+    chronicle.join("n1", renewed=False)
+    for entry in reader.poll(0):
+        found = core.read(entry)
+        assert not isinstance(found, Ignored)
+        for folded in found:
+            core.apply(folded, 0)
+    assert (core.phase, core.has_joined) == (phase, phase is Phase.MEMBER)
+
+
+def test_no_secret_is_shown_from_a_copy_of_the_folder() -> None:
+    """4.1: a copy has the key of the original, which may be alive; what would prove nothing is not shown, for the log is
+    read by everybody."""
+    world = World(["c1"])
+    world.settle()
+    original, copied = (q.Joiner("n1", 0, q.NodeKind.SERVER, "", {}, (m.FENCING,), folder) for folder in ("a", "b"))
+    for joiner in (original, copied):
+        session = Session(world.log.reader(), world.log.writer(), world.clock, joiner, disk=MemoryDisk())
+        session.key = b"the key of both"
+        for _ in range(5):
+            session.step(0)
+            world.settle()
+    asked = [CODEC.decode(entry.value) for entry in world.log.entries(Topic.REQUESTS)]
+    joins = [each.joiner for each in asked if isinstance(each, q.JoinRequested)]
+    assert [(each.folder, each.replaces, each.proof) for each in joins] == [("a", None, b""), ("b", None, b"")]
