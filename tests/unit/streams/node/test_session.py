@@ -689,8 +689,8 @@ def test_a_joining_in_ones_name_counts_only_with_ones_seal(seal: bytes, phase: P
 
 
 def test_no_secret_is_shown_from_a_copy_of_the_folder() -> None:
-    """4.1: a copy has the key of the original, which may be alive; what would prove nothing is not shown, for the log is
-    read by everybody."""
+    """4.1: a copy has the key of the original, which may be alive; what would prove nothing is not shown, for all read
+    the log."""
     world = World(["c1"])
     world.settle()
     original, copied = (q.Joiner("n1", 0, q.NodeKind.SERVER, "", {}, (m.FENCING,), folder) for folder in ("a", "b"))
