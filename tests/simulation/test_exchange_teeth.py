@@ -317,7 +317,7 @@ MOVING = only(crashes=20, slow_reads=40, leaves=10, groups=30)
 
 DEFECTS: Sequence[tuple[Defect, Faults, int, Rule]] = (
     (a_live_primary_is_moved_by_an_exchange, ANY, 59, Rule.LIVE_PRIMARY),
-    (the_former_primary_does_not_stop, MOVING, 1, Rule.ONE_PRIMARY),
+    (the_former_primary_does_not_stop, MOVING, 41, Rule.ONE_PRIMARY),
     (a_guard_does_not_look_again, MOVING, 1, Rule.ONE_PRIMARY),
     (a_switch_waits_for_nobody, MOVING, 1, Rule.ONE_PRIMARY),
     (who_leaves_stays_in_the_owner_row, SHARING, 6, Rule.CONVERGES),
