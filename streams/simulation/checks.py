@@ -72,6 +72,7 @@ class Checks:
         self.asked: dict[RequestId, bytes] = {}
         self.requests: dict[RequestId, q.AnyRequest] = {}
         self.answered: dict[RequestId, Standing] = {}
+        self._lies: dict[RequestId, set[bytes]] = {}
         self.left: list[m.NodeLeft] = []
         self.restored: set[Process] = set()
         self._world = world
@@ -128,7 +129,7 @@ class Checks:
             case Topic.DECISIONS:
                 self._look_at_set(self.ledger.read(entry, author, self._now_ns))
             case Topic.REQUESTS | Topic.OPERATIONS:
-                self._note_request(entry)
+                self._note_request(entry, is_lie=author == LIAR)
             case Topic.HEARTBEATS if author != LIAR:
                 self._note_heartbeat(entry)
             case Topic.MAPS:
@@ -199,9 +200,12 @@ class Checks:
             return False
         return read.digest in (NO_DIGEST, digest_of(entries[read.next_offset - 1].value))
 
-    def _note_request(self, entry: Entry) -> None:
+    def _note_request(self, entry: Entry, *, is_lie: bool) -> None:
         request = CODEC.decode(entry.value)
         assert isinstance(request, q.AnyRequest)
+        if is_lie or (entry.topic is Topic.REQUESTS and request.id in self._lies):  # somebody repeats it
+            self._lies.setdefault(request.id, set()).add(digest_of(entry.value))
+            return
         if request.id not in self.asked:
             self.asked[request.id] = digest_of(entry.value)
             self.requests[request.id] = request
@@ -313,6 +317,10 @@ class Checks:
         if ref is None:
             return
         request = RequestId(ref.requester, ref.sequence)
+        if ref.digest in self._lies.get(request, ()):
+            if not isinstance(standing.event, q.RequestRefused):
+                raise Broken(Rule.OPERATIONS, f"{request} of {ref.requester}")
+            return
         if request in self.answered:
             raise Broken(Rule.ONE_OUTCOME, f"{request} again at position {standing.place.position}")
         if self.asked.get(request) != ref.digest:

@@ -1,4 +1,5 @@
-"""Somebody who may write heartbeats, reads all that others write, and lies: the adversary of `events/proof.py`.
+"""Somebody who may write what nodes write, reads all, and lies: the adversary of `events/proof.py` and
+`events/operations.py`.
 
 It says that a member has died, or has stopped serving, and shows what may pass for that one's secret: one that somebody
 else has shown, or one of a former life of it, or any. What it can do besides, with heartbeats that end nothing,
@@ -7,12 +8,16 @@ stands in docs/security.md.
 
 import random
 
-from topolog.events.codec import CODEC
+from topolog.events.asked import RequestId
+from topolog.events.codec import CODEC, Record
 from topolog.events.membership import FENCING, Heartbeat, NodeDied
 from topolog.events.proof import SECRET_BYTES
+from topolog.events.requesters import requester_of
+from topolog.events.requests import NodeRemovalRequested
 from topolog.events.topics import PARTITIONS, Topic
 from topolog.streams.node.core import Phase
 from topolog.streams.simulation.network import Fate, Send
+from topolog.streams.simulation.operations import log_id_of
 from topolog.streams.simulation.processes import NodeProcess
 from topolog.streams.simulation.world import World
 
@@ -26,6 +31,32 @@ def forge(world: World, draw: random.Random) -> None:
     node = world.on(draw.choice(world.node_names))
     if not isinstance(node, NodeProcess) or node.session.core.phase is not Phase.MEMBER:
         return
+    topic, lie = draw.choice((_sign, _request))(world, node, draw)
+    world.note_deed(f"LIE {type(lie).__name__} of {node.describe()}")
+    sent = Send(LIAR, topic, node.name, CODEC.encode(lie), (), None, Fate.LANDS)
+    world.timeline.after(0, lambda: _put(world, sent))
+
+
+def _put(world: World, sent: Send) -> None:
+    world.broker.put(sent)
+
+
+def _request(world: World, node: NodeProcess, draw: random.Random) -> tuple[Topic, Record]:
+    """A removal of the node: in its name by a lane of its own, in the operator's, or numbered out of reach."""
+    core = node.session.core
+    requester = requester_of(core.node, core.incarnation)
+    request, actor = draw.choice(
+        (
+            (RequestId(f"{requester}.7", 1), core.node),
+            (RequestId(world.operator.name, draw.randint(1, 1_000)), world.operator.name),
+            (RequestId(requester, 1 << 62), core.node),
+        )
+    )
+    return Topic.REQUESTS, NodeRemovalRequested(request, log_id_of(world) or b"", actor, "a lie", core.node)
+
+
+def _sign(world: World, node: NodeProcess, draw: random.Random) -> tuple[Topic, Record]:
+    """That the node is dead, or has stopped."""
     core, shown = node.session.core, _shown(world)
     secret = draw.choice(shown) if shown and draw.random() < 0.5 else draw.randbytes(SECRET_BYTES)
     died = NodeDied(core.node, core.incarnation, secret)
@@ -35,9 +66,7 @@ def forge(world: World, draw: random.Random) -> None:
         fenced=False,
         secret=secret,
     )
-    lie = draw.choice((died, stopped))
-    world.note_deed(f"LIE {type(lie).__name__} of {node.describe()}")
-    world.broker.put(Send(LIAR, Topic.HEARTBEATS, core.node, CODEC.encode(lie), (), None, Fate.LANDS))
+    return Topic.HEARTBEATS, draw.choice((died, stopped))
 
 
 def _shown(world: World) -> list[bytes]:

@@ -7,6 +7,7 @@ class Rule(Enum):
     ONE_FOLD = "readers at one position have one chain hash and one state, those of the ledger"
     ONE_AUTHOR = "what is accepted of a term was written by the one coordinator that started it"
     ONE_OUTCOME = "a request that reached the log has one outcome for ever, for the content that came first"
+    OPERATIONS = "what is an operator's to ask is taken from `operations` alone"
     VERSIONS = "versions rise by one, belong to one proposal, are accepted in order and only gain fields"
     VIEWS = "a server's join or leave is the next major view, what else moves copies or changes the state a minor one"
     GROUPS = "a group's number is given once and counted up, and what it names keeps its partitions"

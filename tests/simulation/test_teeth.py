@@ -71,7 +71,7 @@ from topolog.streams.node.core import NodeCore
 from topolog.streams.node.lease import Lease
 from topolog.streams.node.session import Session
 from topolog.streams.restoring import Restored, Restorer
-from topolog.streams.rules import lease_terms, membership, metadata
+from topolog.streams.rules import lease_terms, membership, metadata, senders
 from topolog.streams.rules.verdict import Verdict, verdict
 from topolog.streams.simulation import Faults, Rule, Violation, simulate, world
 from topolog.streams.simulation.processes import TERMS, Process
@@ -320,6 +320,17 @@ def an_unproved_certificate_is_believed(patch: pytest.MonkeyPatch) -> None:
 def an_unproved_release_is_believed(patch: pytest.MonkeyPatch) -> None:
     """Whoever writes that a member has stopped serving is believed, whatever secret it shows."""
     patch.setattr(reports, "fault", lambda *_: "")
+
+
+def operations_are_taken_from_requests(patch: pytest.MonkeyPatch) -> None:
+    """Whoever may write requests asks for what is an operator's."""
+    patch.setattr(senders, "require_allowed", lambda *_: None)
+
+
+def who_asks_in_the_name_of_others_is_answered(patch: pytest.MonkeyPatch) -> None:
+    """By any requester, with any number: what is honest then finds its number used."""
+    patch.setattr(senders, "fault", lambda *_: "")
+    patch.setattr(senders, "require_allowed", lambda *_: None)
 
 
 def a_former_life_speaks_for_the_present_one(patch: pytest.MonkeyPatch) -> None:
@@ -686,6 +697,8 @@ DEFECTS: Sequence[tuple[Defect, Faults, int, Rule]] = (
     (the_dead_come_back, DEATHS, 32, Rule.DEAD_STAY_OUT),
     (an_unproved_certificate_is_believed, LIES, 0, Rule.LEFT_IN_TIME),
     (an_unproved_release_is_believed, LIES, 0, Rule.LEFT_IN_TIME),
+    (operations_are_taken_from_requests, LIES, 0, Rule.OPERATIONS),
+    (who_asks_in_the_name_of_others_is_answered, LIES, 0, Rule.OPERATIONS),
     (a_former_life_speaks_for_the_present_one, DEATHS, 0, Rule.LEFT_IN_TIME),
     (early_certificates_are_forgotten, DEATHS, 13, Rule.DEAD_STAY_OUT),
     (a_paused_process_is_certified, ANY, 0, Rule.LEFT_IN_TIME),
