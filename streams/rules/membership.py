@@ -206,6 +206,9 @@ def _join(state: State, request: JoinRequested, ref: RequestRef, appended_at_ms:
     if row is None or not row.is_member:
         kinship = _kinship(state, joiner, request.past, end)
         return [*_withdraw(state, joiner), *_joined(state, joiner, ref, view, kinship)]
+    if row.incarnation == joiner.incarnation and row.seal != joiner.seal:
+        message = f"Another process of node {joiner.node!r} has joined as incarnation {joiner.incarnation}."
+        raise Refused("STALE_INCARNATION", "4.1", message, _identity(joiner), hint="It must join as a new one.")
     if row.incarnation == joiner.incarnation:
         return [RequestUnchanged(ref, f"node {joiner.node}", None)]
     if _proves_it_gone(joiner, row):

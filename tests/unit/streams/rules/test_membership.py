@@ -220,6 +220,15 @@ def test_the_lock_on_the_folder_proves_the_former_life_gone() -> None:
     assert (view(cluster), joined.topology_version) == (TopologyVersion(3, 0), TopologyVersion(3, 0))
 
 
+def test_whose_incarnation_somebody_else_has_taken_is_told_so() -> None:
+    """4.1: it counts only a joining with its own seal for its own, and would wait for that for ever."""
+    cluster = Cluster()
+    cluster.ask(join_request(msgspec.structs.replace(joiner("n1", 1), seal=b"another one's")))
+    with pytest.raises(Refused) as refused:
+        cluster.ask(join_request(joiner("n1", 1)))
+    assert refused.value.code == "STALE_INCARNATION"
+
+
 @pytest.mark.parametrize("proof", [b"", b"what a liar shows", secret(2)])
 def test_who_does_not_show_the_secret_of_the_former_life_replaces_nobody(proof: bytes) -> None:
     """4.1: the folder's id stands in the log, so whoever reads can name it; the secret lies in the folder."""
