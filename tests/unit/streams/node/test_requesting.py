@@ -67,6 +67,20 @@ def test_what_the_broker_does_not_let_a_node_write_is_an_error_and_is_not_sent_a
     assert node.session.failure is None
 
 
+def test_what_each_node_may_write_is_sent_again_though_it_was_denied() -> None:
+    """A node that starts right behind `topolog cluster init`: the broker has not heard of its rights yet, and a joining
+    that is given up would be waited for in vain."""
+    cluster = world()
+    node = cluster.nodes["n1"]
+    node.writer.prompt = False
+    request = create(cluster, G)
+    node.writer.fail(error=Denied("Broker: Topic authorization failed"))
+    node.step()
+    node.writer.prompt = True
+    cluster.settle()
+    assert cluster.outcome(request) is not None
+
+
 def test_what_is_merely_lost_is_sent_again() -> None:
     cluster = world()
     node = cluster.nodes["n1"]
