@@ -15,6 +15,12 @@ class DiskFull(Retriable):
     code = "disk_full"
 
 
+class TooManyOpenFiles(Retriable):
+    """The process may open no more files; the store is as good as it was."""
+
+    code = "too_many_open_files"
+
+
 class UnreadableBlock(DamagedStore):
     """RocksDB cannot read something that it has written: what it can read is as it was written."""
 
@@ -28,6 +34,10 @@ def translated() -> Iterator[None]:
         if type(error) is not Exception:
             raise
         text = str(error)
+        if "Too many open files" in text:
+            raise TooManyOpenFiles(
+                f"A file of the store cannot be opened: {text}.", hint="Raise the limit of open files (ulimit -n)."
+            ) from error
         if re.match(r"IO error: [^/]*\block\b", text):
             raise BadInput(
                 f"Another process uses the store: {text}.", hint="Stop it, or give this one a folder of its own."

@@ -14,45 +14,60 @@ from topolog.projections.self_check.opened import Holding, beside, store_path
 
 OPENED = 40
 ROWS = 100
+WRITES = 40
 WRITER = f"""
-import sys, time
+import sys
 from rocksdict import Options, Rdict, WriteBatch
 
 options = Options(raw_mode=True)
 options.create_if_missing(True)
-options.set_write_buffer_size(200_000)  # a table every few milliseconds, and they are merged all the time
+options.set_write_buffer_size(200_000)  # a table every few milliseconds
 db = Rdict(sys.argv[1], options=options)
+print("made", flush=True)
 number = 0
-while True:
-    batch = WriteBatch(raw_mode=True)
-    for number in range(number, number + {ROWS}):
-        batch.put(b"r%09d" % number, bytes(50))
-    number += 1
-    db.write(batch)
-    time.sleep(0.001)
-    if number == {ROWS}:
-        print("writing", flush=True)
+for _ in sys.stdin:
+    for _ in range({WRITES}):
+        batch = WriteBatch(raw_mode=True)
+        for number in range(number, number + {ROWS}):
+            batch.put(b"r%09d" % number, bytes(50))
+        number += 1
+        db.write(batch)
 """
 
 
+class Writer:
+    """A process that writes rows into a store, 0, 1, 2 ..., some in each write, faster than any projector."""
+
+    def __init__(self, path: Path, process: "subprocess.Popen[bytes]") -> None:
+        self.path = path
+        self._process = process
+
+    def begin(self) -> None:
+        """Have it write some tables' worth, meanwhile: were it never at rest, the store would outgrow the test."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(b"\n")
+        self._process.stdin.flush()
+
+
 @pytest.fixture
-def busy(tmp_path: Path) -> Iterator[Path]:
-    """A store into which a process writes rows faster than any projector: 0, 1, 2 …, some in each write."""
-    with subprocess.Popen([sys.executable, "-c", WRITER, str(tmp_path / "a")], stdout=subprocess.PIPE) as writer:
-        assert writer.stdout is not None
-        assert writer.stdout.readline() == b"writing\n"
-        yield tmp_path / "a"
-        writer.kill()
+def writer(tmp_path: Path) -> Iterator[Writer]:
+    command = [sys.executable, "-c", WRITER, str(tmp_path / "a")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"made\n"
+        yield Writer(tmp_path / "a", process)
+        process.kill()
 
 
-def test_a_busy_store_is_seen_as_it_was_at_one_moment(busy: Path) -> None:
+def test_a_busy_store_is_seen_as_it_was_at_one_moment(writer: Writer) -> None:
     """No row is missing that was written before one that is there, and no write is seen in part.
 
     Without looking at the list of files again, one of fifteen openings missed a table's worth of rows.
     """
     counts = [0]
     while len(counts) <= OPENED:
-        with suppress(NotCaughtUp), beside(busy) as view:
+        writer.begin()
+        with suppress(NotCaughtUp), beside(writer.path) as view:
             numbers = [int(key[1:]) for key, _ in view.scan(b"r", b"r")]
             assert numbers == list(range(len(numbers)))
             counts.append(len(numbers))
