@@ -378,18 +378,20 @@ def forgotten_to(state: State, requester: str) -> int:
 
 
 def conclude(state: State, ref: RequestRef, place: Place, status: Status, subject: str, **rest: Any) -> None:
-    """Keep the first outcome of a request, and drop those that fall out of its requester's window.
+    """Keep the first outcome of a request, and drop those that fall out of its requester's window; a joining that has
+    waited may be out of it already.
 
     `rest`: the fields of OutcomeRow that depend on the status (version; code, rule, message, facts).
     """
     key = outcome_key(ref.requester, ref.sequence)
     assert state.get(OutcomeRow, key) is None, f"a second outcome for request {ref}"
     outcome = OutcomeRow(ref.requester, ref.sequence, ref.digest, subject, status, place.position, **rest)
-    state.put(key, outcome)
     before = state.get(RequesterRow, ref.requester)
     floor = before.floor if before else forgotten.floor_of(state, ref.requester)
     was = before.highest if before else floor
     highest = max(was, ref.sequence)
+    if ref.sequence > highest - OUTCOMES_KEPT:
+        state.put(key, outcome)
     state.put(ref.requester, RequesterRow(highest, place.position, floor))
     state.drop(forgotten.ForgottenRow, ref.requester)
     for sequence in range(max(1, was - OUTCOMES_KEPT + 1), min(was, highest - OUTCOMES_KEPT) + 1):

@@ -203,8 +203,7 @@ class Core:
 
     def hear(self, entry: Entry) -> None:
         """One record of `heartbeats`; decisions follow from `settle`."""
-        self._inputs.hear(entry)
-        self.reports.obituary.pass_time((entry.topic.code, entry.partition), entry.appended_at_ms)
+        self.reports.obituary.pass_over(entry)
         match self._decoded(entry):
             case m.Heartbeat() | m.NodeDied() as sign:
                 if fault := self.reports.take(self.state, sign, entry):

@@ -8,19 +8,19 @@ the process that remembers it. And heartbeats of the dead, late sends, may follo
 How it works. A certificate shows the secret of the life that it ends (`events/proof.py`), and is remembered with the
 seal of what it shows, up to CERTIFICATES_KEPT. A join that comes later is refused if that is its seal; it does not mind
 what others have said of it. Of a life that the log knows a false one is not remembered at all. While its incarnation
-is unknown to the log, what the accepted sets say to have read of its partition stops short of it (`limit`), so that the
+is unknown to the log, what the accepted sets say to have read of its partition stops short of it (`read_through`), so that the
 next leader hears it again (K4); to hear heartbeats twice does no harm, their sequences do not grow. That ends HELD_MS
 later by the time of its own partition, or one certificate of a process that never joined would be read for ever; other
 partitions may have brokers with other clocks. While nothing follows in its partition nothing is read twice but itself.
 If a join is decided even later, and a take-over lay in between, that incarnation costs its lease: slow, never wrong.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator
 
 import msgspec
 
 from topolog.events.asked import SUBJECT_CHARS_MAX
-from topolog.events.ids import Incarnation, NodeId, Offset
+from topolog.events.ids import Incarnation, NodeId
 from topolog.events.log import Entry
 from topolog.events.membership import Heartbeat, NodeDied, NodeRow, WaitingJoinRow
 from topolog.events.names import is_name
@@ -35,7 +35,9 @@ Life = tuple[NodeId, Incarnation, bytes]
 
 
 class _Held(msgspec.Struct, frozen=True):
-    offset: Offset
+    """`before`: the record in front of the certificate, None if this coordinator has not read it."""
+
+    before: Entry | None
     appended_at_ms: int
 
 
@@ -45,6 +47,20 @@ class Obituary:
     def __init__(self) -> None:
         self.dead: dict[Life, None] = {}
         self._held: dict[tuple[int, int], dict[Life, _Held]] = {}
+        self._newest: dict[tuple[int, int], Entry] = {}
+        self._before: Entry | None = None
+
+    def pass_over(self, entry: Entry) -> None:
+        """One more record of heartbeats is read; what it says is heard next. Its partition's time is its own, and those
+        that were held first end first there."""
+        place = entry.topic.code, entry.partition
+        self._before, self._newest[place] = self._newest.get(place), entry
+        held = self._held.get(place, {})
+        while held:
+            life, oldest = next(iter(held.items()))
+            if entry.appended_at_ms - oldest.appended_at_ms <= HELD_MS:
+                return
+            del held[life]
 
     def hear(self, state: State, died: NodeDied, entry: Entry) -> bool:
         """Note a certificate; False if the log knows already that this incarnation has left."""
@@ -55,7 +71,7 @@ class Obituary:
         self.dead[life] = None
         if not knows(state, died):
             held = self._held.setdefault((entry.topic.code, entry.partition), {})
-            held.setdefault(life, _Held(entry.offset, entry.appended_at_ms))
+            held.setdefault(life, _Held(self._before, entry.appended_at_ms))
         if len(self.dead) > CERTIFICATES_KEPT:
             oldest = next(iter(self.dead))
             del self.dead[oldest]
@@ -68,22 +84,13 @@ class Obituary:
         seal = _seal(state, node, incarnation)
         return seal is not None and (node, incarnation, seal) in self.dead
 
-    def pass_time(self, partition: tuple[int, int], appended_at_ms: int) -> None:
-        """The log's own time has come to be this in one partition. Those that were heard first end first there."""
-        held = self._held.get(partition, {})
-        while held:
-            life, oldest = next(iter(held.items()))
-            if appended_at_ms - oldest.appended_at_ms <= HELD_MS:
-                return
-            del held[life]
-
-    def limit(self, heard: Mapping[tuple[int, int], Offset]) -> dict[tuple[int, int], Offset]:
-        """How far the inputs count as read, given how far they have been heard."""
-        limited = dict(heard)
-        for partition, held in self._held.items():
-            if held and partition in limited:
-                limited[partition] = min(limited[partition], next(iter(held.values())).offset)
-        return limited
+    def read_through(self) -> Iterator[Entry]:
+        """The last record that counts as read of each partition, once all that was heard is decided."""
+        for place, newest in self._newest.items():
+            held = self._held.get(place)
+            last = next(iter(held.values())).before if held else newest
+            if last is not None:
+                yield last
 
 
 def fault(state: State, sign: Heartbeat | NodeDied) -> str:

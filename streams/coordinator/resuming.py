@@ -26,7 +26,6 @@ class Inputs:
 
     def __init__(self, read_through: Iterable[InputOffset] = ()) -> None:
         self._read = {(each.topic, each.partition): each for each in read_through}
-        self._heard: dict[tuple[int, int], Entry] = {}
 
     @property
     def read_through(self) -> tuple[InputOffset, ...]:
@@ -37,19 +36,12 @@ class Inputs:
         place = entry.topic.code, entry.partition
         self._read[place] = InputOffset(*place, Offset(entry.offset + 1), digest_of(entry.value))
 
-    def hear(self, entry: Entry) -> None:
-        """It is read, and what follows from it is still to be decided."""
-        self._heard[entry.topic.code, entry.partition] = entry
-
     def count_heard(self, obituary: Obituary) -> None:
         """What followed from all that was heard is decided, but for certificates that are held back."""
-        heard = {place: Offset(entry.offset + 1) for place, entry in self._heard.items()}
-        for place, limit in obituary.limit(heard).items():
-            if limit == heard[place]:
-                self.count(self._heard[place])
-            elif place not in self._read or self._read[place].next_offset != limit:
-                self._read[place] = InputOffset(*place, limit)
-        self._heard.clear()
+        for entry in obituary.read_through():
+            place = entry.topic.code, entry.partition
+            if place not in self._read or self._read[place].next_offset != entry.offset + 1:
+                self.count(entry)
 
 
 class Resumption:

@@ -472,6 +472,14 @@ def test_k7_no_request_is_ever_new_twice(story: Sequence[int | None]) -> None:
         assert fold.state.count(ForgottenRow) + fold.state.count(q.RequesterRow) <= 1
 
 
+def test_k7_an_outcome_that_comes_late_is_kept_no_longer_than_others() -> None:
+    """K7: it stands below the window already, from which nothing would ever drop it."""
+    fold, leader = begun()
+    for event in (refused("t", 100), refused("t", 1)):
+        read_all(leader.set(event), fold)
+    assert outcomes_of(fold, "t") == [100]
+
+
 def test_k7_an_outcome_that_comes_late_lowers_nothing() -> None:
     """K7: a joining that waited for a lease is decided when its requester has been forgotten, with higher numbers."""
     fold, leader = begun()
