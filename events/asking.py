@@ -103,7 +103,7 @@ class _Lane:
         return bool(self.open) and self._next - next(iter(self.open)) >= OUTCOMES_KEPT
 
     def goes_on_behind(self, highest: int) -> bool:
-        """Whether a coordinator that knows outcomes up to there takes the next number for this requester's; numbers that
+        """Whether a coordinator that knows outcomes up to there takes the next number for this requester's; those that
         somebody else has used up are passed over."""
         self._next = max(self._next, highest + 1)
         return self._next - highest <= AHEAD_MAX
