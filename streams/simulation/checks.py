@@ -204,7 +204,8 @@ class Checks:
         request = CODEC.decode(entry.value)
         assert isinstance(request, q.AnyRequest)
         digest = digest_of(entry.value)
-        is_again = entry.topic is Topic.REQUESTS and author == self._world.operator.name  # it asks there for nothing new
+        # The operator itself asks for nothing there: it repeats what it finds.
+        is_again = entry.topic is Topic.REQUESTS and author == self._world.operator.name
         if author == LIAR or (is_again and request.id in self._lies):
             self._lies.setdefault(request.id, set()).add(digest)
         elif request.id not in self.asked:
