@@ -237,13 +237,18 @@ class World:
             self.decide()
         return entry
 
-    def decide(self) -> None:
-        """All requests that have come, in the order of each topic, and what follows."""
+    def requests(self) -> Iterator[Entry]:
+        """Those that have come since, one topic after the other."""
         for topic in self.read:
             for entry in self.log.entries(topic)[self.read[topic] :]:
                 self.read[topic] += 1
-                self.core.ask(entry)
-                self.core.settle()
+                yield entry
+
+    def decide(self) -> None:
+        """All requests that have come, in the order of each topic, and what follows."""
+        for entry in self.requests():
+            self.core.ask(entry)
+            self.core.settle()
         self.desk.land()
 
     def ask(self, type_: Callable[..., q.AnyRequest], *fields: Any, reason: str = "", **named: Any) -> q.OutcomeRow:
