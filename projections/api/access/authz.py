@@ -57,9 +57,18 @@ def asked_of(principal: Principal, cluster: str, body: bytes, query: str, stands
 
 
 def check_change(principal: Principal, asked: Change) -> None:
-    """Raise Denied unless the principal may do all of it."""
-    if not all(principal.may(each) for each in asked.asked):
-        raise forbidden(principal, asked.asked, because=loss(asked))
+    """Raise Denied unless the principal may do all of it.
+
+    Who could change a thing that is not there hears so, and not of rights that would not help; the nearest names only
+    with the right to list them.
+    """
+    if all(principal.may(each) for each in asked.asked):
+        return
+    could = (msgspec.structs.replace(each, right=Right.CHANGE) for each in asked.asked)
+    if asked.absent is not None and all(map(principal.may, could)):
+        lists = (msgspec.structs.replace(each, right=Right.READ, name=None) for each in asked.asked)
+        raise _not_there(asked.absent.message, asked.absent.hint if all(map(principal.may, lists)) else "")
+    raise forbidden(principal, asked.asked, because=loss(asked))
 
 
 def loss(asked: Change) -> str:
