@@ -15,7 +15,7 @@ from topolog.projections.api import forms
 from topolog.projections.api.access.addresses import Wanted
 from topolog.projections.api.access.asked_changes import Change, change
 from topolog.projections.api.access.grants import Right
-from topolog.projections.api.access.losses import Stands
+from topolog.projections.api.access.losses import UNKNOWN, Stands
 from topolog.projections.api.access.principals import Denied, Principal, forbidden
 from topolog.projections.queries import not_found
 
@@ -36,14 +36,18 @@ def check_address(principal: Principal, wanted: Wanted | None, clusters: Sequenc
 
 
 def asked_of(principal: Principal, cluster: str, body: bytes, query: str, stands: Stands) -> Change | None:
-    """What the form in this body changes of what `stands`.
+    """What the form in this body changes of what `stands`; for who may not read all of that, as if nobody knew it: what
+    they are denied, and why, tells nothing of it.
 
     None for a body that is no form: whoever may change anything of the cluster is told so by the address itself, and
     whoever may not is told that; raises Denied.
     """
     is_dry_run = dry_run(query)
     try:
-        return change(forms.read_form(body), cluster, stands, is_dry_run=is_dry_run)
+        form = forms.read_form(body)
+        asked = change(form, cluster, UNKNOWN, is_dry_run=is_dry_run)
+        reads = (msgspec.structs.replace(each, right=Right.READ) for each in asked.asked)
+        return change(form, cluster, stands, is_dry_run=is_dry_run) if all(map(principal.may, reads)) else asked
     except BadInput:
         if any(grant.reaches(cluster) and Right.CHANGE in grant.rights for grant in principal.grants):
             return None

@@ -289,6 +289,19 @@ def test_a_group_that_is_not_there_is_not_found_where_more_rights_would_not_help
     assert problem(client.post(REQUESTS, json=fewer, headers=door.of("operator"))) == (403, "forbidden")
 
 
+def test_what_a_change_would_lose_is_told_to_whoever_may_read_the_thing(client: Client, door: Door) -> None:
+    """From what is denied and what is not, how many copies a group of somebody else has could be found out."""
+    client.post(REQUESTS, json={**COPIES, "name": "paid"}, headers=door.of("operator"))
+
+    def denied(name: str, backups: int) -> str:
+        alter = {"kind": "alter-group", "name": name, "backups": backups, "reason": "x"}
+        answer = client.post(REQUESTS, json=alter, headers=door.of("narrow"))
+        assert problem(answer) == (403, "forbidden")
+        return answer.text.replace(name, "paid")
+
+    assert denied("paid", 1) == denied("paid", 3) == denied("none", 1)
+
+
 @pytest.mark.parametrize(
     "headers",
     [{"Origin": "https://evil.example"}, {"Sec-Fetch-Site": "cross-site"}, {"Sec-Fetch-Site": "same-site"}],
