@@ -68,7 +68,8 @@ class Requester:
         return 0 < request.sequence <= self._issued.get(request.requester, 0)
 
     def send(self, request: AnyRequest, value: bytes) -> Future[None]:
-        """Append the request; the future ends when the log has it, with OutcomeUnknown if the producer gives it up.
+        """Append the request; the future ends when the log has it, with OutcomeUnknown if the producer gives it up, and
+        NotAllowed if the broker does not let this process write it.
 
         Raises Unreachable if the producer does not take it, for then nothing has left this process.
         """
@@ -81,8 +82,8 @@ class Requester:
             else:
                 self._count(request.id, -1)
                 self.close_unsent(request.id)
-                is_denied = isinstance(error, Denied)
-                delivered.set_exception(_not_let(error) if is_denied else self.outcome_unknown(request.id, error))
+                unknown = self.outcome_unknown(request.id, error)
+                delivered.set_exception(_not_let(Topic.OPERATIONS, error) if isinstance(error, Denied) else unknown)
 
         subject, cluster = subject_of(request), self._cluster
         try:
@@ -101,7 +102,8 @@ class Requester:
         return delivered
 
     def send_again(self, topic: Topic, key: str, value: bytes, headers: Headers) -> Future[Offset | None]:
-        """Append a record as it was; the future ends when the log has it, with Unreachable if it never will.
+        """Append a record as it was; the future ends when the log has it, with Unreachable if it never will, and
+        NotAllowed if the broker does not let this process write the topic.
 
         Raises Unreachable if the producer does not take it.
         """
@@ -111,6 +113,8 @@ class Requester:
             self.in_flight -= 1
             if error is None:
                 delivered.set_result(offset)
+            elif isinstance(error, Denied):
+                delivered.set_exception(_not_let(topic, error))
             else:
                 delivered.set_exception(Unreachable(f"The Kafka broker at {self._address} did not take it: {error}."))
 
@@ -135,8 +139,8 @@ class Requester:
             self._copies[request] += copies
 
 
-def _not_let(error: str) -> NotAllowed:
+def _not_let(topic: Topic, error: Denied) -> NotAllowed:
     return NotAllowed(
-        f"The broker does not let this API write {Topic.OPERATIONS.short_name}: {error}. Nothing was written.",
+        f"The broker does not let this API write {topic.short_name}: {error}. Nothing was written.",
         hint="Give its account the access that `topolog cluster init --plan` prints, then repeat the request.",
     )

@@ -32,6 +32,7 @@ from topolog.events.kafka_admin import KafkaAdmin
 from topolog.events.log import LogReader, LogWriter
 from topolog.events.membership import FENCING, NodeDied, NodeRow, members
 from topolog.events.metadata import TypeRow, floor_of, removal_of, type_row
+from topolog.events.names import node_id
 from topolog.events.object_definition import ObjectKind
 from topolog.events.object_types import ObjectType, merge, with_schema
 from topolog.events.requests import DeclaredType, Joiner, NodeKind, Status, UpdateRequested
@@ -91,7 +92,7 @@ class Member(Sharing, Schema):
         connect: Callable[[], tuple[LogReader, LogWriter]] | None = None,
         serve_stale: Collection[ObjectKind] = (),
     ) -> None:
-        self.name = node
+        self.name = node_id(node)
         self.cluster = cluster_name
         self._stale = stale_kinds(serve_stale)
         self._kind = kind

@@ -6,7 +6,7 @@ import msgspec
 
 from topolog.events.asked import SUBJECT_CHARS_MAX, RequestRef
 from topolog.events.codec import Decision
-from topolog.events.errors import Refused
+from topolog.events.errors import BadInput, Refused
 from topolog.events.ids import NOWHERE, Incarnation, NodeId, Position, Slot, TopologyVersion
 from topolog.events.membership import (
     FENCING,
@@ -26,7 +26,7 @@ from topolog.events.membership import (
     members,
     pack_renewals,
 )
-from topolog.events.names import is_name, is_printable
+from topolog.events.names import is_name, is_printable, node_id
 from topolog.events.proof import seal_of
 from topolog.events.requests import (
     Joiner,
@@ -262,9 +262,10 @@ def _check_joiner(state: State, joiner: Joiner) -> None:
 
 def _check_names(joiner: Joiner) -> None:
     """Raise Refused for what cannot be a node's id, and for what it says of itself and nobody could show."""
-    if not is_name(joiner.node, SUBJECT_CHARS_MAX) or "/" in joiner.node:
-        limit = f"A node's id has 1 to {SUBJECT_CHARS_MAX} characters that can be printed, no '/' and no blank"
-        raise Refused("BAD_NODE", "K7", f"{limit}: {joiner.node!r} cannot be one.")
+    try:
+        node_id(joiner.node)
+    except BadInput as error:
+        raise Refused("BAD_NODE", "K7", error.message) from error
     for attribute, value in joiner.attributes.items():
         if not is_name(attribute, SUBJECT_CHARS_MAX) or not is_printable(value):
             limit = "An attribute has a name without blanks, and name and value can be printed"

@@ -18,6 +18,7 @@ from typer.exceptions import TyperException
 
 from topolog.commands.tree import root
 from topolog.events.errors import BadInput
+from topolog.events.topics import ACLS, Topic
 from topolog.projections.api.access.reads import AUDIT
 from topolog.projections.api.listing import Listing
 from topolog.projections.api.listings import LISTINGS
@@ -122,6 +123,37 @@ def test_commands_are_found_in_blocks_and_in_text() -> None:
         ("topolog get nodes", False),
     ]
     assert len([command for page in DOCS.rglob("*.md") for command in commands(page.read_text())]) > 30
+
+
+def _steps(page: str) -> list[set[str]]:
+    """The roles that each numbered step names in bold."""
+    roles = "|".join({access.role for access in ACLS})
+    steps = re.findall(r"^\d\. .*(?:\n   .*)*", page, re.MULTILINE)
+    return [set(re.findall(rf"\*\*({roles})s?\*\*", each)) for each in steps]
+
+
+def _who(does: str) -> set[tuple[str, Topic]]:
+    """Which role does it with which topic, of those that nobody writes at the level in force."""
+    as_they_are = {Topic.DECISIONS, Topic.REQUESTS, Topic.SNAPSHOTS, Topic.DEAD}
+    return {(each.role, each.topic) for each in ACLS if each.topic and does in each.operations} - {
+        (role, topic) for role in (access.role for access in ACLS) for topic in as_they_are
+    }
+
+
+def test_an_upgrade_replaces_whoever_reads_a_topic_before_those_who_write_it() -> None:
+    """The log and what members ask are written at the level in force, snapshots are each version's own, and letters are
+    as they were; all else is in the newest schemas of who writes it, which a reader of before could not read."""
+    steps = enumerate(_steps((DOCS / "upgrading.md").read_text()))
+    order = {role: number for number, step in steps for role in step}
+    assert order.keys() == {access.role for access in ACLS if access.topic}
+    writes = _who("Write") - {("coordinator", Topic.HEARTBEATS)}  # its certificate is for coordinators alone
+    early = [
+        f"{writer} before {reader}: {topic.short_name}"
+        for reader, topic in sorted(_who("Read"), key=str)
+        for writer, written in sorted(writes, key=str)
+        if written is topic and order[writer] < order[reader]
+    ]
+    assert early == []
 
 
 def _in_code(path: Path) -> Iterator[str]:

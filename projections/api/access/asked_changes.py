@@ -9,10 +9,13 @@ from collections.abc import Iterator
 
 import msgspec
 
+from topolog.events.errors import NotFound
+from topolog.events.groups import GroupRow
 from topolog.projections.api import baseline_forms, forms, objects_forms, repair_forms
 from topolog.projections.api.access import losses
 from topolog.projections.api.access.grants import Asked, Right
-from topolog.projections.api.access.losses import Stands
+from topolog.projections.api.access.losses import UNKNOWN, Stands
+from topolog.projections.queries import not_found
 
 _KINDS = {
     "DATABASE": "databases",
@@ -23,12 +26,16 @@ _KINDS = {
 
 
 class Change(msgspec.Struct, frozen=True):
-    """A form as the audit names it: `what` is its kind, `asked` all that it needs, `lost` what it could lose."""
+    """A form as the audit names it: `what` is its kind, `asked` all that it needs, `lost` what it could lose.
+
+    `absent`: that what it would change is known not to be there.
+    """
 
     what: str
     asked: tuple[Asked, ...]
     reason: str
     lost: tuple[str, ...] = ()
+    absent: NotFound | None = None
 
     @property
     def is_protected(self) -> bool:
@@ -47,7 +54,13 @@ def change(form: forms.Form, cluster: str, stands: Stands, *, is_dry_run: bool) 
     asked = (Asked(Right.READ if is_dry_run else need.right, cluster, need.resource, need.name) for need in needs)
     what = str(form.__struct_config__.tag)
     lost = dict.fromkeys(each for need in needs for each in need.lost)
-    return Change(what, tuple(dict.fromkeys(asked)), getattr(form, "reason", ""), tuple(lost))
+    return Change(what, tuple(dict.fromkeys(asked)), getattr(form, "reason", ""), tuple(lost), _absent(form, stands))
+
+
+def _absent(form: forms.Form, stands: Stands) -> NotFound | None:
+    if not isinstance(form, forms.AlterGroup) or stands is UNKNOWN or stands.row(GroupRow, form.name) is not None:
+        return None
+    return not_found(form.name, (name for name, _ in stands.rows(GroupRow)), "group")
 
 
 class _Need(msgspec.Struct, frozen=True):

@@ -15,7 +15,7 @@ from topolog.projections.api import forms
 from topolog.projections.api.access.addresses import Wanted
 from topolog.projections.api.access.asked_changes import Change, change
 from topolog.projections.api.access.grants import Right
-from topolog.projections.api.access.losses import Stands
+from topolog.projections.api.access.losses import UNKNOWN, Stands
 from topolog.projections.api.access.principals import Denied, Principal, forbidden
 from topolog.projections.queries import not_found
 
@@ -36,14 +36,18 @@ def check_address(principal: Principal, wanted: Wanted | None, clusters: Sequenc
 
 
 def asked_of(principal: Principal, cluster: str, body: bytes, query: str, stands: Stands) -> Change | None:
-    """What the form in this body changes of what `stands`.
+    """What the form in this body changes of what `stands`; for who may not read all of that, as if nobody knew it: what
+    they are denied, and why, tells nothing of it.
 
     None for a body that is no form: whoever may change anything of the cluster is told so by the address itself, and
     whoever may not is told that; raises Denied.
     """
     is_dry_run = dry_run(query)
     try:
-        return change(forms.read_form(body), cluster, stands, is_dry_run=is_dry_run)
+        form = forms.read_form(body)
+        asked = change(form, cluster, UNKNOWN, is_dry_run=is_dry_run)
+        reads = (msgspec.structs.replace(each, right=Right.READ) for each in asked.asked)
+        return change(form, cluster, stands, is_dry_run=is_dry_run) if all(map(principal.may, reads)) else asked
     except BadInput:
         if any(grant.reaches(cluster) and Right.CHANGE in grant.rights for grant in principal.grants):
             return None
@@ -57,9 +61,18 @@ def asked_of(principal: Principal, cluster: str, body: bytes, query: str, stands
 
 
 def check_change(principal: Principal, asked: Change) -> None:
-    """Raise Denied unless the principal may do all of it."""
-    if not all(principal.may(each) for each in asked.asked):
-        raise forbidden(principal, asked.asked, because=loss(asked))
+    """Raise Denied unless the principal may do all of it.
+
+    Who could change a thing that is not there hears so, and not of rights that would not help; the nearest names only
+    with the right to list them.
+    """
+    if all(principal.may(each) for each in asked.asked):
+        return
+    could = (msgspec.structs.replace(each, right=Right.CHANGE) for each in asked.asked)
+    if asked.absent is not None and all(map(principal.may, could)):
+        lists = (msgspec.structs.replace(each, right=Right.READ, name=None) for each in asked.asked)
+        raise _not_there(asked.absent.message, asked.absent.hint if all(map(principal.may, lists)) else "")
+    raise forbidden(principal, asked.asked, because=loss(asked))
 
 
 def loss(asked: Change) -> str:

@@ -27,10 +27,15 @@ class Stands(Protocol):
 
     def row(self, kind: type[R], key: str) -> R | None: ...
 
+    def rows(self, kind: type[R]) -> Iterator[tuple[str, R]]: ...
+
 
 class _Unknown:
     def row(self, kind: type[R], key: str) -> R | None:
         return None
+
+    def rows(self, kind: type[R]) -> Iterator[tuple[str, R]]:
+        return iter(())
 
 
 UNKNOWN = _Unknown()

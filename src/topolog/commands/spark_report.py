@@ -15,7 +15,7 @@ from topolog.events.errors import BadInput
 from topolog.projections.cli.column import field
 from topolog.projections.cli.documents import escaped
 from topolog.projections.cli.rows import Rows
-from topolog.projections.cli.terminal import Screen, StatusLine
+from topolog.projections.cli.terminal import Screen, StatusLine, in_one_line
 from topolog.projections.spreadsheets import cell
 from topolog.settings.values import home_path
 
@@ -149,5 +149,10 @@ def _csv(made: "Made") -> str:
     written = io.StringIO()
     writer = csv.writer(written, lineterminator="\n")
     writer.writerow(made.columns)
-    writer.writerows(map(cell, _plain(row).values()) for row in made.rows)
+    writer.writerows(map(_cell, _plain(row).values()) for row in made.rows)
     return written.getvalue()
+
+
+def _cell(value: object) -> object:
+    """The end of a line within a name would begin a row, and a formula in it; on a terminal the rest would drive it."""
+    return cell(in_one_line(value) if isinstance(value, str) else value)

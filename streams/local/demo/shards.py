@@ -7,6 +7,7 @@ closed, and reports what is loaded, cleared and deleted, for a hook may not.
 """
 
 import itertools
+import logging
 import threading
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -20,6 +21,7 @@ from topolog.events.errors import (
     Fenced,
     Moved,
     NotActive,
+    NotAllowed,
     NotFound,
     OutcomeUnknown,
     Refused,
@@ -64,6 +66,8 @@ OPERATION_S = 5.0
 """How long a client waits for an operation before it hears that it is not done."""
 
 RESEND_S = 0.25
+
+_LOGGER = logging.getLogger("topolog.store")
 
 
 class Shards:
@@ -382,5 +386,8 @@ class Shards:
                 self._node.reset_group(group.name, timeout_s=1.0, reason="every process that held rows is gone")
         except (Fenced, OutcomeUnknown):
             self._hears_of_loss = True
+        except NotAllowed as error:
+            hint = f"Give it up with `topolog reset group {self.group.name}`."
+            _LOGGER.warning("All of group %s is lost, and stays so: %s %s", self.group.name, error.message, hint)
         except TopologError:
             return  # as in `_report`

@@ -273,6 +273,35 @@ def test_what_loses_nothing_beside_what_is_served_is_an_operator_s(
     assert problem(again) == (403, "forbidden")
 
 
+def test_a_group_that_is_not_there_is_not_found_where_more_rights_would_not_help(
+    client: Client, door: Door, chronicle: Chronicle, projector: Projector
+) -> None:
+    """What has no group loses nothing: the slip is named, and the nearest names to whoever may list them."""
+    client.post(REQUESTS, json=COPIES, headers=door.of("operator"))
+    fewer = {"kind": "alter-group", "name": "ordrs", "backups": 1, "reason": "x"}
+    answer = client.post(REQUESTS, json=fewer, headers=door.of("operator"))
+    assert (problem(answer), answer.json()["detail"]) == ((404, "not_found"), "There is no group 'ordrs'.")
+    assert answer.json()["hint"] == "Did you mean orders?"
+    answer = client.post(REQUESTS, json={**fewer, "name": "orders2"}, headers=door.of("narrow"))
+    assert (problem(answer), "hint" in answer.json()) == ((404, "not_found"), False)
+    chronicle.poison(b"nobody can read this")
+    projector.step()
+    assert problem(client.post(REQUESTS, json=fewer, headers=door.of("operator"))) == (403, "forbidden")
+
+
+def test_what_a_change_would_lose_is_told_to_whoever_may_read_the_thing(client: Client, door: Door) -> None:
+    """From what is denied and what is not, how many copies a group of somebody else has could be found out."""
+    client.post(REQUESTS, json={**COPIES, "name": "paid"}, headers=door.of("operator"))
+
+    def denied(name: str, backups: int) -> str:
+        alter = {"kind": "alter-group", "name": name, "backups": backups, "reason": "x"}
+        answer = client.post(REQUESTS, json=alter, headers=door.of("narrow"))
+        assert problem(answer) == (403, "forbidden")
+        return answer.text.replace(name, "paid")
+
+    assert denied("paid", 1) == denied("paid", 3) == denied("none", 1)
+
+
 @pytest.mark.parametrize(
     "headers",
     [{"Origin": "https://evil.example"}, {"Sec-Fetch-Site": "cross-site"}, {"Sec-Fetch-Site": "same-site"}],

@@ -38,6 +38,9 @@ class Rows:
     def row(self, kind: type, key: str) -> Any:
         return self._rows.get((kind, key))
 
+    def rows(self, kind: type) -> Iterator[tuple[str, Any]]:
+        return ((key, row) for (each, key), row in self._rows.items() if each is kind)
+
 
 def group(policy: LossPolicy = LossPolicy.READ_WRITE_SAFE, affinity: Affinity | None = None) -> GroupRow:
     rules = affinity or Affinity("host", {"rack": "r1", "disk": "ssd"}, "zone")

@@ -22,8 +22,10 @@ OUTPUTS = ("table", "wide", "json", "jsonl", "yaml", "name", "csv")
 
 
 def with_node(api: FakeApi, name: str) -> None:
+    """One node is there, of whoever asks and of whoever watches."""
     item = {**ANSWERS[NODES]["items"][0], "node": name, "endpoint": name, "attributes": {"rack": name}}
     api.reply(NODES, 200, {**ANSWERS[NODES], "items": [item]})
+    api.streams[NODES] = lambda _: [{"type": "ADDED", "token": "9c.7", "name": name, "item": item}]
 
 
 def unseen(text: str) -> list[str]:
@@ -71,11 +73,12 @@ def test_what_is_spelt_out_is_read_back_as_the_same(text: str) -> None:
         assert (yaml.safe_load(shown), unseen(shown)) == (document, [])
 
 
+@pytest.mark.parametrize("command", ["get nodes", "watch nodes --limit 1"])
 @pytest.mark.parametrize("name", [FORMULA, "+1+cmd", "-1+cmd", "@SUM(A1)", "\t=1", "\r=1"])
-def test_no_cell_of_a_csv_is_a_formula(name: str, cli: Cli, api: FakeApi) -> None:
+def test_no_cell_of_a_csv_is_a_formula(name: str, command: str, cli: Cli, api: FakeApi) -> None:
     """Found by attack, S9: a spreadsheet runs it with whoever looks at the list."""
     with_node(api, name)
-    (row,) = csv.DictReader(StringIO(cli("get", "nodes", "-o", "csv").out))
+    (row,) = csv.DictReader(StringIO(cli(*command.split(), "-o", "csv").out))
     assert not [held for held in row.values() if held.startswith(("=", "+", "@", "\t", "\r"))]
     assert row["node"] == ("'" + name if name[0] in "=+-@" else name.replace("\t", "\\t").replace("\r", "\\r"))
 

@@ -45,6 +45,7 @@ from topolog.streams.node.core import Phase
 from topolog.streams.node.folder import FolderLock
 from topolog.streams.node.sentinel import Sentinel
 from topolog.streams.node.session import Session
+from topolog.streams.node.testing import LocalCluster
 
 PATIENCE_S = 30.0
 AT_ONCE_S = 0.02
@@ -138,6 +139,17 @@ def pool() -> Iterator[ThreadPoolExecutor]:
 
 
 # Entering and leaving.
+
+
+@pytest.mark.parametrize("name", ["", " ", "a/b", "n" * 201, "n1\n", "a n2", "\x1b]0;evil\x07", "n\u202e2"])
+def test_what_can_be_no_nodes_id_is_said_so_before_anything_is_sent(name: str) -> None:
+    """Found by attack, S6: it failed inside, where the id of its joining was made of it, and named that."""
+    with LocalCluster() as cluster:
+        for entered in (cluster.node, cluster.async_node):
+            with pytest.raises(BadInput, match="node's id has 1 to 200 characters") as refused:
+                entered(name)
+            assert repr(name) in refused.value.message
+            assert refused.value.message.isprintable()
 
 
 def test_entering_waits_for_membership_and_lease_and_leaving_releases_both(cluster: Cluster) -> None:

@@ -19,6 +19,7 @@ from topolog.events.codec import CODEC
 from topolog.events.errors import PartitionLost, Refused
 from topolog.events.group_definition import Affinity
 from topolog.events.ids import NodeId, Position
+from topolog.events.log import Denied, Headers, OnDelivery
 from topolog.events.requests import GroupDropRequested, NodeKind
 from topolog.events.stamp import decode_stamp
 from topolog.events.topics import Topic
@@ -29,7 +30,7 @@ from topolog.streams.local.demo.replication.messages import AnyMessage, Probe
 from topolog.streams.local.demo.serving import Listener
 from topolog.streams.local.stopping import Stopping
 from topolog.streams.node.client import Node
-from topolog.streams.node.testing import LocalCluster
+from topolog.streams.node.testing import Link, LocalCluster
 from topolog.streams.rules.affinity import partition_of
 
 ROWS = 60
@@ -135,6 +136,36 @@ def test_a_store_whose_every_process_is_gone_begins_anew(shops: Shops) -> None:
     assert shops.get("a") is None
     shops.put("a", "two")
     assert shops.get("a") == "two"
+
+
+def test_a_store_that_may_not_give_up_its_loss_says_so(
+    shops: Shops, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its account may not write `operations`, as on a broker with access lists: what is lost is an operator's then."""
+    append = Link.append
+
+    def denied(
+        link: Link,
+        topic: Topic,
+        key: str,
+        value: bytes,
+        headers: Headers = (),
+        on_delivery: OnDelivery | None = None,
+    ) -> None:
+        if topic is not Topic.OPERATIONS:
+            append(link, topic, key, value, headers, on_delivery)
+        elif on_delivery is not None:
+            on_delivery(Denied("Broker: Topic authorization failed"), None)
+
+    monkeypatch.setattr(Link, "append", denied)
+    shops.open("n1", "n2")
+    shops.rest()
+    shops.close()
+    shops.by_name.clear()
+    shops.open("n3")
+    shops.until(lambda: "topolog reset group rows" in caplog.text)
+    assert "does not let node 'n3' write operations" in caplog.text
+    assert len(shops.any.node.lost("rows")) == GROUP.partitions
 
 
 def test_rows_that_outlive_their_process_are_waited_for(shops: Shops) -> None:
