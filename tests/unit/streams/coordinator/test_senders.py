@@ -37,7 +37,7 @@ def status_of(desk: Desk, request: q.AnyRequest) -> q.Status | None:
 
 
 def propose(requester: str, number: int, actor: str, node: str | None = None) -> q.UpdateRequested:
-    definition = md.ObjectType("T", {f"f{abs(hash((requester, number)))}": "long"})
+    definition = md.ObjectType("T", {f"f{number}": "long"})
     life = None if node is None else 1
     return q.UpdateRequested(RequestId(requester, number), LOG_ID, actor, "", definition, 0, node, life)
 
