@@ -421,6 +421,17 @@ def test_one_loss_among_many_statements_takes_the_right_over_its_object() -> Non
 
 
 @pytest.mark.parametrize(
+    "statement",
+    [schema(kind="VIEW", definition={"over": "shop.t"}), schema(kind="GRANT", privileges=["READ", "WRITE"])],
+    ids=["view", "grant"],
+)
+def test_what_shows_more_to_others_is_not_said_to_lose_data(statement: Json) -> None:
+    """It takes the right to administer all the same: what was seen cannot be taken back."""
+    asked = change(forms.read_form(msgspec.json.encode(statement)), "main", STANDS, is_dry_run=False)
+    assert ({each.right for each in asked.asked}, asked.lost) == ({ADMINISTER}, ())
+
+
+@pytest.mark.parametrize(
     ("verb", "right"), [("CREATE", CHANGE), ("ALTER", ADMINISTER)], ids=["what is created", "what is altered"]
 )
 def test_a_view_takes_the_right_over_its_table_too(verb: str, right: Right) -> None:
