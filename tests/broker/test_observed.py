@@ -94,7 +94,7 @@ def test_each_role_serves_its_metrics_logs_json_and_a_trace_goes_through(
         assert told["topolog_coordinator_verdict_seconds_count"][verdicts] == 1
         assert node.members()
 
-    (request,) = (each for each in site.entries(Topic.REQUESTS) if CODEC.type_of(each.value) is UpdateRequested)
+    (request,) = (each for each in site.entries(Topic.OPERATIONS) if CODEC.type_of(each.value) is UpdateRequested)
     decisions = site.entries(Topic.DECISIONS)
     (proposed,) = (each for each in decisions if CODEC.type_of(each.value) is MetadataUpdateProposed)
     assert [header(request.headers), header(proposed.headers)] == [TRACEPARENT, TRACEPARENT]

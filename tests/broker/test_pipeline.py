@@ -110,6 +110,7 @@ def test_what_lands_while_everything_dies_becomes_the_store_that_serves(
         sys.stdout.write(f"{killing.interrupted} of {killing.killed.total()} jobs died with a batch open\n")
         assert killing.interrupted
         life.settle()
+        ask(site, port)
 
         before = {topic: len(site.entries(topic)) for topic in TOPICS}
         once = archiver(site, folder, "--once")
@@ -119,6 +120,14 @@ def test_what_lands_while_everything_dies_becomes_the_store_that_serves(
         assert_served_by_its_rebuild(site, archive, port, store)
         eventually(lambda: not any(map(lives, killing.jvms)), "the JVMs to be gone")
     assert life.lived.keys() == {"proposed", "group", "disturbed", "killed", "left", "beheaded"}
+
+
+def ask(site: Site, port: int) -> None:
+    """As an operator: what nodes ask stands in another topic."""
+    body = {"kind": "propose", "definition": {"name": "Asked", "fields": {"id": "long"}}}
+    address = f"http://127.0.0.1:{port}/v1/clusters/{site.cluster}/requests"
+    told = httpx.post(address, json=body, params={"wait": "decided"}, timeout=30, trust_env=False).json()
+    assert told["item"]["status"] == "GRANTED", told
 
 
 def assert_landed_once(site: Site, archive: Archive, before: Mapping[Topic, int]) -> None:
