@@ -24,6 +24,7 @@ from topolog.projections.packed import Condition
 from topolog.projections.partition_resources import ExchangeDetail
 from topolog.projections.resources import Explanation, Lease
 from topolog.projections.sentences import counted, listed
+from topolog.projections.silence import NOT_RENEWED
 from topolog.projections.store import Reading
 
 _LEASES_MAX = 10
@@ -176,7 +177,7 @@ def _lease_in_words(lease: Lease) -> str:
 
 
 def _advice(found: ExchangeDetail, worst: Lease) -> str:
-    if worst.state in ("NONE", "OVERDUE", "SILENT"):
+    if worst.state in NOT_RENEWED:
         return f"`topolog explain node {worst.node}`: it is silent, and leaves by itself when its lease is over"
     hangs = f"if {worst.node} hangs though it beats, `topolog remove node {worst.node}` takes it out"
     wait = f"`topolog wait exchange/{found.version} --for=Completed`; " if found.state == "OPEN" else ""

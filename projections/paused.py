@@ -21,7 +21,7 @@ from topolog.events.last_owners import count_owned_only_by
 from topolog.events.membership import NodeRow, Standing
 from topolog.events.ownership import Copy, NodeNumber, Ownership
 from topolog.events.partitions import PartitionState
-from topolog.projections import baselines, exchanges, partitions, patience, queries, single_maps
+from topolog.projections import baselines, exchanges, partitions, patience, queries, silence, single_maps
 from topolog.projections.durations import ago
 from topolog.projections.moments import iso
 from topolog.projections.packed import Condition
@@ -36,9 +36,6 @@ from topolog.streams.rules.exchange import Patience
 
 PATIENCE = Patience()
 """How long a coordinator waits, unless its settings say something else, which no reader knows."""
-
-_SILENT = ("SILENT", "OVERDUE", "NONE")
-"""Leases that are not renewed."""
 
 SAMPLE = 100
 """Partitions of a group that are looked at one by one, of those that are paused."""
@@ -132,7 +129,7 @@ class Missed:
     def _out_in_ms(self, node: str) -> int | None:
         """Until the lease of a server that is silent is over for all; None while it is renewed, or nobody counts."""
         lease = self._leases.get(node)
-        return lease.out_in_ms if lease is not None and lease.state in _SILENT else None
+        return lease.out_in_ms if lease is not None and lease.state in silence.NOT_RENEWED else None
 
     @cached_property
     def _leases(self) -> dict[str, Lease]:

@@ -20,6 +20,7 @@ from topolog.projections.partition_resources import Partition
 from topolog.projections.pending_resources import Pending, PendingHolder
 from topolog.projections.pending_view import PendingView, What
 from topolog.projections.sentences import listed
+from topolog.projections.silence import NOT_RENEWED
 
 
 def of_exchanges(view: PendingView) -> Iterator[Pending]:
@@ -82,7 +83,7 @@ def _unheard(view: PendingView, missed: paused.Missed, row: UnheardRow) -> Pendi
 
 
 def _commands(version: str, asked: Sequence[PendingHolder], last: str) -> list[str]:
-    late = [each.node for each in asked if each.lease in ("OVERDUE", "NONE", "SILENT") or each.at_most_ms is None]
+    late = [each.node for each in asked if each.lease in NOT_RENEWED or each.at_most_ms is None]
     nodes = [f"topolog explain node {shlex.quote(node)}" for node in late[:1]]
     return [f"topolog explain exchange {version}", *nodes, last]
 

@@ -105,6 +105,10 @@ def _newest_echo(reading: Reading) -> Position | None:
     return expected if expected >= 0 else None
 
 
+NOT_RENEWED = ("NONE", "OVERDUE", "SILENT")
+"""Of what `state_of` tells: leases that go on to their end unless their holder is heard."""
+
+
 def state_of(clock: Clock, row: LeaseRow, renewed_ms: int) -> str:
     """VALID, NONE, SILENT or OVERDUE, as `resources.Lease` explains them."""
     if row.sequence == 0:

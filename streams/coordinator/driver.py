@@ -329,7 +329,7 @@ class Driver:
         self._reader.assign({_DECISIONS: self._next, **self._resumption.starts})
 
     def _lead(self, read: list[Entry], now_ns: int) -> None:
-        if (entries := self._resumption.take(read)) is None:
+        if (entries := self._resumption.take(read)) is None or self._resumption.misses(self._reader.at_end):
             self._resume(self._resumption.remade)
             return
         for entry in entries:

@@ -7,17 +7,19 @@ requests are passed over in silence, for ever: a node does not send again what t
 How it works. Beside each offset the stamps carry the digest of the record before it. A new leader begins to read there,
 one record early. If another record stands in that place, the topic is not the one that was: it is read from the oldest
 record that is kept. To read all again costs time and nothing else: a request that has its outcome gets no other (K7),
-and heartbeats and maps are numbered. If that record is kept no longer, or the topic is shorter, reading begins with the
-oldest one anyway, and nothing is passed over.
+and heartbeats and maps are numbered. If that record is kept no longer, or the topic has no such place, reading begins
+with the oldest one anyway, and nothing is passed over. Where the topic ends just before it, nothing comes that could
+tell: a topic of requests that is at its end without that record is read from the oldest one, too. Heartbeats and maps
+go on by themselves.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from topolog.events.asking import digest_of
 from topolog.events.ids import Offset
 from topolog.events.log import Entry, Partition
 from topolog.events.stamp import NO_DIGEST, InputOffset
-from topolog.events.topics import BY_CODE
+from topolog.events.topics import ASKED, BY_CODE, Topic
 from topolog.streams.coordinator.obituary import Obituary
 
 
@@ -73,6 +75,13 @@ class Resumption:
         known = len(self.remade)
         heard = [entry for entry in entries if self._is_news(entry)]
         return heard if len(self.remade) == known else None
+
+    def misses(self, is_at_end: Callable[[Topic], bool]) -> bool:
+        """Whether a topic of requests ends before the record that was read last: begin again with `remade`."""
+        asked = [each for each in self._last if each[0] in ASKED and self.starts[each] is not None]
+        missed = [each for each in asked if is_at_end(each[0])]
+        self.remade.update(missed)
+        return bool(missed)
 
     def _start(self, partition: Partition) -> Offset | None:
         at, last = self._places[partition], self._last.get(partition)

@@ -549,6 +549,7 @@ def offsets_are_believed_in_any_topic(patch: pytest.MonkeyPatch) -> None:
     """A new leader goes on at the offset of the stamps, whatever topic has it."""
     patch.setattr(Resumption, "_start", lambda resumption, partition: resumption._places[partition])
     patch.setattr(Resumption, "take", lambda _, entries: entries)
+    patch.setattr(Resumption, "misses", lambda _, __: False)
 
 
 def waiting_requests_are_kept_in_memory(patch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator
 from itertools import takewhile
 from pathlib import Path
+from typing import get_args, get_type_hints
 
 import pytest
 from tests.unit.projections.chronicle import FENCE_MS, Chronicle
@@ -13,10 +14,12 @@ from tests.unit.projections.sharing import shared_out
 from topolog.events.membership import LeaveReason
 from topolog.events.requests import RequestRefused
 from topolog.projections import explain_cluster, health, pending, situation, status
+from topolog.projections.api.filters import Leases
 from topolog.projections.pending_resources import Pending
 from topolog.projections.projector import Projector
 from topolog.projections.requester import Requester
 from topolog.projections.resources import Cluster, Lease, Node
+from topolog.projections.silence import NOT_RENEWED
 from topolog.projections.status_resources import Status
 
 ECHO_MS = FENCE_MS // 4
@@ -93,6 +96,13 @@ def watched(chronicle: Chronicle, tmp_path: Path) -> Iterator[Watched]:
     watched = Watched(chronicle, tmp_path / "watched")
     yield watched
     watched.projector.close()
+
+
+def test_every_lease_but_a_valid_one_goes_on_to_its_end() -> None:
+    """What waits for its holder ends with it, and whoever looks is sent to that one, in each place alike: `NONE` too,
+    of a member that was never heard."""
+    words = get_args(get_args(get_type_hints(Leases)["state"])[0])
+    assert {"VALID", *NOT_RENEWED} == set(words)
 
 
 def test_who_is_left_out_of_an_echo_is_silent_everywhere(watched: Watched) -> None:

@@ -75,15 +75,30 @@ def update(world: World, name: str, number: int) -> RequestId:
     return world.ask(q.UpdateRequested(world.operator_id(), world.log_id, "ada", "", definition, 0))
 
 
-def test_requests_of_a_topic_that_was_made_anew_while_nobody_led_all_have_their_outcome() -> None:
-    """K4, K7: also when it has grown past the place where the former leader was in the one before."""
+def test_a_topic_that_ends_before_the_record_is_another_one_too() -> None:
+    """What stands in it would wait for the next request, for nothing comes that could tell; of one that is being read
+    from its beginning nothing waits."""
+    resumption = Resumption({REQUESTS: Offset(3)}, [read_through(3, "c")])
+    assert not resumption.misses(lambda _: False)
+    assert resumption.misses(lambda topic: topic is Topic.REQUESTS)
+    again = Resumption({REQUESTS: Offset(3)}, [read_through(3, "c")], resumption.remade)
+    assert again.starts == {REQUESTS: None}
+    assert not again.misses(lambda _: True)
+    known = Resumption({REQUESTS: Offset(3)}, [read_through(3, "c")])
+    assert known.take(entries("c", first=2)) == []
+    assert not known.misses(lambda _: True)
+
+
+@pytest.mark.parametrize("count", [2, 3, 5])
+def test_requests_of_a_topic_that_was_made_anew_while_nobody_led_all_have_their_outcome(count: int) -> None:
+    """K4, K7: also when it has grown past the place where the former leader was in the one before, or ends there."""
     world = World(["c1"])
     for number in range(3):
         update(world, "Customer", number)
     world.settle()
     world.kill("c1")
     world.log.put_back({**world.log.copy(), (Topic.OPERATIONS, 0): ()})
-    asked = [update(world, "Order", number) for number in range(5)]
+    asked = [update(world, "Order", number) for number in range(count)]
     world.start("c2")
     world.run(4_000)
-    assert [row.status for each in asked if (row := world.outcome(each))] == [q.Status.GRANTED] * 5
+    assert [row.status for each in asked if (row := world.outcome(each))] == [q.Status.GRANTED] * count
