@@ -11,6 +11,8 @@ import msgspec
 
 from topolog.events.errors import NotFound
 from topolog.events.groups import GroupRow
+from topolog.events.object_definition import ObjectKind
+from topolog.events.objects import ChangeRow
 from topolog.projections.api import baseline_forms, forms, objects_forms, repair_forms
 from topolog.projections.api.access import losses
 from topolog.projections.api.access.grants import Asked, Right
@@ -58,9 +60,13 @@ def change(form: forms.Form, cluster: str, stands: Stands, *, is_dry_run: bool) 
 
 
 def _absent(form: forms.Form, stands: Stands) -> NotFound | None:
-    if not isinstance(form, forms.AlterGroup) or stands is UNKNOWN or stands.row(GroupRow, form.name) is not None:
+    if stands is UNKNOWN:
         return None
-    return not_found(form.name, (name for name, _ in stands.rows(GroupRow)), "group")
+    if isinstance(form, forms.AlterGroup) and stands.row(GroupRow, form.name) is None:
+        return not_found(form.name, (name for name, _ in stands.rows(GroupRow)), "group")
+    if isinstance(form, objects_forms.CancelChange) and stands.row(ChangeRow, str(form.change)) is None:
+        return NotFound(f"There is no change {form.change}, or it is long over.", hint="See `topolog get changes`.")
+    return None
 
 
 class _Need(msgspec.Struct, frozen=True):
@@ -88,7 +94,7 @@ def _needs(form: forms.Form, stands: Stands) -> Iterator[_Need]:
             for statement in form.statements:
                 yield from _of_statement(statement, stands)
         case objects_forms.CancelChange():
-            yield _Need(Right.CHANGE, "changes", str(form.change))
+            yield from _of_cancellation(form.change, losses.of_cancellation(form.change, stands))
         case _ if isinstance(form, repair_forms.RepairForm):
             yield from _of_repair(form)
         case _:
@@ -111,6 +117,14 @@ def _of_statement(statement: objects_forms.StatementForm, stands: Stands) -> Ite
         yield _Need(right, _KINDS[statement.kind], statement.new_name, lost)
     if statement.kind == "VIEW" and statement.definition is not None and statement.definition.over:
         yield _Need(right, _KINDS["TABLE"], statement.definition.over, lost)
+
+
+def _of_cancellation(change: int, rights: tuple[tuple[ObjectKind, str], ...] | None) -> Iterator[_Need]:
+    """Who may not take a right away may not call off that it is."""
+    right = Right.CHANGE if rights == () else Right.ADMINISTER
+    yield _Need(right, "changes", str(change))
+    for kind, name in rights or ():
+        yield _Need(right, _KINDS[kind.value], name)
 
 
 def _of_repair(form: repair_forms.RepairForm) -> Iterator[_Need]:

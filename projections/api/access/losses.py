@@ -14,8 +14,8 @@ from typing import Protocol, TypeVar
 from topolog.events.claims import ClaimsRow
 from topolog.events.group_definition import GroupDefinition, LossPolicy
 from topolog.events.groups import GroupRow
-from topolog.events.object_definition import FOREVER
-from topolog.events.objects import ObjectRow
+from topolog.events.object_definition import FOREVER, ObjectKind, Statement, Step, Verb
+from topolog.events.objects import ChangeRow, ObjectRow
 from topolog.events.state import Row
 from topolog.projections.api import forms, objects_forms, repair_forms
 
@@ -66,9 +66,27 @@ def of_statement(statement: objects_forms.StatementForm, stands: Stands) -> tupl
     return tuple(_of_statement(statement, stands))
 
 
+def of_cancellation(change: int, stands: Stands) -> tuple[tuple[ObjectKind, str], ...] | None:
+    """The grants, and the views that are to show something else, of a change that is under way: calling it off leaves
+    the rights that it takes. None if nobody knows the change."""
+    row = stands.row(ChangeRow, str(change))
+    if row is None:
+        return None
+    parts = (*row.statements, *row.steps) if row.is_open else ()
+    return tuple((each.kind, each.name) for each in parts if _is_about_rights(each, stands))
+
+
 def of_session(form: repair_forms.SessionForm) -> tuple[str, ...]:
     """A repair writes over what differs from the side, or from the newest of the column, that its asker has chosen."""
     return ("rows that the repair writes over",) if form.session != "PREVIEW" else ()
+
+
+def _is_about_rights(part: Statement | Step, stands: Stands) -> bool:
+    if part.kind is not ObjectKind.VIEW or part.verb is not Verb.ALTER or part.definition is None:
+        return part.kind is ObjectKind.GRANT
+    row = stands.row(ObjectRow, part.name)
+    now = row.definition if row is not None and isinstance(part, Step) else None  # what is queued may find another one
+    return now is None or (now.over, now.columns) != (part.definition.over, part.definition.columns)
 
 
 def _is_narrower(wanted: Mapping[str, str], now: GroupDefinition | None) -> bool:

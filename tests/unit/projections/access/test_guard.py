@@ -273,6 +273,40 @@ def test_what_loses_nothing_beside_what_is_served_is_an_operator_s(
     assert problem(again) == (403, "forbidden")
 
 
+def test_who_may_not_take_a_right_away_may_not_call_that_off(
+    client: Client, door: Door, writer: AnsweringWriter
+) -> None:
+    """An administrator's revocation would wait for its verdict, and whoever may change tables could keep the right."""
+
+    def asked(who: str, **body: Any) -> Response:
+        return client.post(REQUESTS, json={"reason": "x", **body}, headers=door.of(who))
+
+    def changed(*statements: Json) -> int:
+        answer = asked("admin", kind="schema-change", statements=statements)
+        return int(answer.json()["item"]["subject"].removeprefix("change "))
+
+    columns = {"columns": [{"name": "id", "type": "INT64"}], "key": "id"}
+    right = {"kind": "GRANT", "name": "ada@shop.t"}
+    changed(
+        {"verb": "CREATE", "kind": "DATABASE", "name": "shop", "definition": {}},
+        {"verb": "CREATE", "kind": "TABLE", "name": "shop.t", "definition": columns},
+        {"verb": "CREATE", **right, "definition": {"privileges": ["READ"]}},
+    )
+    writer.accepts = False
+    revoked = changed({"verb": "DROP", **right})
+    added = changed({"verb": "CREATE", "kind": "DATABASE", "name": "stock", "definition": {}})
+    denied = asked("operator", kind="cancel-change", change=revoked)
+    assert (problem(denied), denied.json()["missing"]) == (
+        (403, "forbidden"),
+        [f"admin@main:changes/{revoked}", "admin@main:grants/ada@shop.t"],
+    )
+    assert problem(asked("admin", kind="cancel-change", change=revoked, reason="")) == (400, "reason_required")
+    assert asked("admin", kind="cancel-change", change=revoked).status_code == 200
+    assert asked("operator", kind="cancel-change", change=added, reason="").status_code == 200
+    unknown = asked("operator", kind="cancel-change", change=999)
+    assert (problem(unknown), "no change 999" in unknown.json()["detail"]) == ((404, "not_found"), True)
+
+
 def test_a_group_that_is_not_there_is_not_found_where_more_rights_would_not_help(
     client: Client, door: Door, chronicle: Chronicle, projector: Projector
 ) -> None:

@@ -16,8 +16,8 @@ from topolog.events.errors import TopologError
 from topolog.events.group_definition import Affinity, LossPolicy
 from topolog.events.groups import GroupRow
 from topolog.events.ids import Position, Version
-from topolog.events.object_definition import Column, ColumnType, Definition, ObjectKind
-from topolog.events.objects import ObjectRow, ObjectStatus
+from topolog.events.object_definition import Column, ColumnType, Definition, ObjectKind, Statement, Step, Verb
+from topolog.events.objects import ChangeRow, ChangeStatus, ObjectRow, ObjectStatus
 from topolog.events.operations import is_operation
 from topolog.projections.api import forms
 from topolog.projections.api.access.asked_changes import change
@@ -55,8 +55,36 @@ def table(ttl_ms: int, *, change: int | None = None) -> ObjectRow:
     return msgspec.structs.replace(row, change=number)
 
 
+def staged(number: int, status: ChangeStatus, verb: Verb, kind: ObjectKind, name: str, over: str = "") -> ChangeRow:
+    """A change of one object, as it stands while it is queued and from then on."""
+    definition = Definition(over=over) if over else None
+    is_queued = status is ChangeStatus.QUEUED
+    statements = (Statement(verb, kind, name, definition),) if is_queued else ()
+    steps = () if is_queued else (Step(verb, kind, name, definition),)
+    return ChangeRow(Position(number), f"op/{number}", status, statements, steps, None)
+
+
+ENDED, PREPARED, QUEUED = ChangeStatus.ROLLED_BACK, ChangeStatus.PREPARED, ChangeStatus.QUEUED
+CHANGES = (
+    staged(20, PREPARED, Verb.DROP, ObjectKind.TABLE, "shop.t"),
+    staged(21, QUEUED, Verb.ALTER, ObjectKind.TABLE, "shop.t"),
+    staged(22, PREPARED, Verb.ALTER, ObjectKind.VIEW, "shop.v", over="shop.t"),
+    staged(23, ENDED, Verb.DROP, ObjectKind.GRANT, "ada@shop.t"),
+    staged(24, PREPARED, Verb.DROP, ObjectKind.VIEW, "shop.v"),
+    staged(25, QUEUED, Verb.ALTER, ObjectKind.VIEW, "shop.v"),
+    staged(30, PREPARED, Verb.DROP, ObjectKind.GRANT, "ada@shop.t"),
+    staged(31, QUEUED, Verb.ALTER, ObjectKind.GRANT, "ada@shop.t"),
+    staged(32, PREPARED, Verb.CREATE, ObjectKind.GRANT, "ada@shop.t"),
+    staged(33, PREPARED, Verb.ALTER, ObjectKind.VIEW, "shop.v", over="shop.u"),
+    staged(34, QUEUED, Verb.ALTER, ObjectKind.VIEW, "shop.v", over="shop.t"),
+)
+
 STANDS: Stands = Rows(
     {
+        **{(ChangeRow, str(each.number)): each for each in CHANGES},
+        (ObjectRow, "shop.v"): ObjectRow(
+            ObjectKind.VIEW, "shop.v", 2, ObjectStatus.USING, Version(1), Definition(over="shop.t"), Position(4)
+        ),
         (GroupRow, "g"): group(),
         (GroupRow, "bare"): group(LossPolicy.IGNORE, Affinity()),
         (ObjectRow, "shop.t"): table(DAY_MS),
@@ -283,7 +311,12 @@ TABLE: Mapping[str, tuple[Case, ...]] = {
         CHANGE, *(column("ADD", type=each.value) for each in ColumnType if each.value != "UNKNOWN")
     ),
     "schema-change.statements.columns.new_name": always(CHANGE, column("RENAME", new_name="b")),
-    "cancel-change.change": always(CHANGE, {"kind": "cancel-change", "change": 9}),  # what is committed it refuses
+    # Who calls off what takes a right away leaves the right; of what is over it is refused whoever asks.
+    "cancel-change.change": (
+        *always(CHANGE, *({"kind": "cancel-change", "change": n} for n in (20, 21, 22, 23, 24, 25))),
+        *always(ADMINISTER, *({"kind": "cancel-change", "change": n} for n in (30, 31, 32, 33, 34))),
+        *always(ADMINISTER, {"kind": "cancel-change", "change": 9}),
+    ),
     **dict(of_session("start-session.", session)),
     "alter-session.session": always(CHANGE, {"kind": "alter-session", "session": 3}),
     "alter-session.paused": always(CHANGE, {"kind": "alter-session", "session": 3, "paused": False}),
