@@ -119,14 +119,6 @@ def _of_statement(statement: objects_forms.StatementForm, stands: Stands) -> Ite
         yield _Need(right, _KINDS["TABLE"], statement.definition.over, lost)
 
 
-def _of_cancellation(change: int, rights: tuple[tuple[ObjectKind, str], ...] | None) -> Iterator[_Need]:
-    """Who may not take a right away may not call off that it is."""
-    right = Right.CHANGE if rights == () else Right.ADMINISTER
-    yield _Need(right, "changes", str(change))
-    for kind, name in rights or ():
-        yield _Need(right, _KINDS[kind.value], name)
-
-
 def _of_repair(form: repair_forms.RepairForm) -> Iterator[_Need]:
     match form:
         case repair_forms.StartSession():
@@ -141,6 +133,14 @@ def _of_repair(form: repair_forms.RepairForm) -> Iterator[_Need]:
             yield _Need(Right.CHANGE, "schedules", form.name)
         case repair_forms.AlterSession() | repair_forms.AbortSessions():
             yield _Need(Right.CHANGE, "sessions", None if form.session is None else str(form.session))
+
+
+def _of_cancellation(change: int, rights: tuple[tuple[ObjectKind, str], ...] | None) -> Iterator[_Need]:
+    """Who may not take a right away may not call off that it is."""
+    right = Right.CHANGE if rights == () else Right.ADMINISTER
+    yield _Need(right, "changes", str(change))
+    for kind, name in rights or ():
+        yield _Need(right, _KINDS[kind.value], name)
 
 
 def _of_cluster(form: forms.Form) -> _Need:

@@ -72,7 +72,7 @@ def of_cancellation(change: int, stands: Stands) -> tuple[tuple[ObjectKind, str]
     row = stands.row(ChangeRow, str(change))
     if row is None:
         return None
-    parts = (*row.statements, *row.steps) if row.is_open else ()
+    parts: tuple[Statement | Step, ...] = (*row.statements, *row.steps) if row.is_open else ()
     return tuple((each.kind, each.name) for each in parts if _is_about_rights(each, stands))
 
 
