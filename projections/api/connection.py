@@ -80,6 +80,11 @@ class Connection(HttpToolsProtocol):
         super().on_message_begin()
         self._is_in_head = True
 
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Of a head; uvicorn adds the trailer behind a body to the headers, where it says who asks."""
+        if self._is_in_head:
+            super().on_header(name, value)
+
     def on_headers_complete(self) -> None:
         super().on_headers_complete()
         self._is_in_head, self._is_in_body = False, True
