@@ -3,7 +3,7 @@
 uvicorn waits for ever for the first byte of a connection, for the end of a head and for that of a body; its time for
 idle connections counts behind an answer only, and each byte ends it. So here a deadline runs whenever it is the
 client's turn: from the connection, or the first byte of a further request, until the head is whole, and from there anew
-until the body is. A head has a bound of bytes as well, which uvicorn's parser has not.
+until the body is. A head has a bound of bytes as well, which uvicorn's parser has not, and so has what frames a body.
 
 With https the client's turn begins with the handshake, of which uvicorn does not know either.
 """
@@ -22,6 +22,7 @@ from uvicorn.server import ServerState
 from topolog.projections.api.connections import Connections, Reason, Slot
 
 _HEAD_BYTES_MAX = 64 * 1024
+"""How much may come that is neither a whole head nor of a body: lines of a head, of a trailer, sizes of chunks."""
 _GOODBYE_S = 2.0
 """How long the other side of a TLS connection may take to close it, too."""
 
@@ -44,7 +45,8 @@ class Connection(HttpToolsProtocol):
         self._deadline: asyncio.TimerHandle | None = None
         self._is_in_head = False
         self._is_in_body = False
-        self._head_bytes = 0
+        self._has_got_on = False
+        self._framing_bytes = 0
         self._closes_behind_body = False
 
     def take(self, slot: Slot) -> None:
@@ -71,9 +73,10 @@ class Connection(HttpToolsProtocol):
             return
         if self._deadline is None and self._is_free:
             self._wait()
+        self._has_got_on = False
         super().data_received(data)
-        self._head_bytes = self._head_bytes + len(data) if self._is_in_head else 0
-        if self._head_bytes > _HEAD_BYTES_MAX:
+        self._framing_bytes = 0 if self._has_got_on else self._framing_bytes + len(data)
+        if self._framing_bytes > _HEAD_BYTES_MAX:
             self._refuse(Reason.MALFORMED, HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
 
     def on_message_begin(self) -> None:
@@ -87,10 +90,14 @@ class Connection(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         super().on_headers_complete()
-        self._is_in_head, self._is_in_body = False, True
+        self._is_in_head, self._is_in_body, self._has_got_on = False, True, True
         self._wait()
         # Whoever is answered before their body has come is heard to its end, or the answer would be lost with it.
         self._closes_behind_body, self.cycle.keep_alive = not self.cycle.keep_alive, True
+
+    def on_body(self, body: bytes) -> None:
+        super().on_body(body)
+        self._has_got_on = True
 
     def on_message_complete(self) -> None:
         super().on_message_complete()

@@ -232,6 +232,29 @@ def test_a_head_has_an_end(serve: Serve) -> None:
     assert refused(client) == {"malformed": 1}
 
 
+@pytest.mark.parametrize("piece", [b"X: y\r\n" * 1_000, b"X: " + b"y" * 10_000, b"1;x=" + b"y" * 10_000])
+def test_what_frames_a_body_has_an_end(serve: Serve, piece: bytes) -> None:
+    """Behind the last chunk a connection took gigabytes, by lines or by one that never ends; so might what a chunk's
+    size is followed by."""
+    client = serve(PATIENT)
+    begun = POST + b"Transfer-Encoding: chunked\r\n\r\n" + (b"0\r\n" if piece[:1] == b"X" else b"")
+    with connected(client) as sock, pytest.raises((ConnectionResetError, BrokenPipeError)):
+        sock.sendall(begun + 1_000 * piece)
+    assert refused(client) == {"malformed": 1}
+
+
+def test_a_body_in_small_chunks_is_heard(serve: Serve) -> None:
+    """What frames it is more than a head may be in all."""
+    client = serve(PATIENT)
+    with connected(client) as sock:
+        sock.sendall(POST + b"Connection: close\r\nTransfer-Encoding: chunked\r\n\r\n")
+        for _ in range(200):
+            sock.sendall(b"1\r\n \r\n" * 100)
+        sock.sendall(b"0\r\nX: y\r\n\r\n")
+        assert heard(sock).startswith(b"HTTP/1.1 400")
+    assert refused(client) == {}
+
+
 @pytest.mark.parametrize("head", [b"", b"Connection: close\r\n"])
 def test_a_body_that_is_too_big_is_answered(serve: Serve, head: bytes) -> None:
     """S3: the answer ended in a reset for a client that was still sending."""
