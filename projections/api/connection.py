@@ -107,13 +107,11 @@ class Connection(HttpToolsProtocol):
             self.cycle.keep_alive = False
         if self.cycle.response_complete and self._closes_behind_body:
             self.transport.close()
-        elif not self.cycle.response_complete and self._slot is not None:
-            self._slot.works()
+        self._take_turns()
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
-        if self._slot is not None and not self.pipeline:
-            self._slot.waits()
+        self._take_turns()
         if self._is_in_head and self._deadline is None:
             self._wait()
 
@@ -126,6 +124,16 @@ class Connection(HttpToolsProtocol):
     def _is_free(self) -> bool:
         """Whether nothing is to be answered that has been asked."""
         return getattr(self.cycle, "response_complete", True)
+
+    def _take_turns(self) -> None:
+        """Keep the place while a whole request is to be answered, and offer it while it is the client's turn."""
+        if self._slot is None:
+            return
+        is_whole = bool(self.pipeline) or not self._is_in_body  # what others wait behind has come to its end
+        if is_whole and not self._is_free:
+            self._slot.works()
+        else:
+            self._slot.waits()
 
     def _wait(self) -> None:
         self._stop_waiting()
