@@ -5,6 +5,9 @@ idle connections counts behind an answer only, and each byte ends it. So here a 
 client's turn: from the connection, or the first byte of a further request, until the head is whole, and from there anew
 until the body is. A head has a bound of bytes as well, which uvicorn's parser has not, and so has what frames a body.
 
+It is the client's turn, too, while it takes nothing of what it is answered: its place is another's who comes, and after
+a minute it is ended. Few requests may wait behind the one that is being answered.
+
 With https the client's turn begins with the handshake, of which uvicorn does not know either.
 """
 
@@ -23,6 +26,10 @@ from topolog.projections.api.connections import Connections, Reason, Slot
 
 _HEAD_BYTES_MAX = 64 * 1024
 """How much may come that is neither a whole head nor of a body: lines of a head, of a trailer, sizes of chunks."""
+UNREAD_S = 60.0
+"""How long a client may take nothing; what is sent in parts is given up after as long (export.py, watch/feed.py)."""
+
+PIPELINED_MAX = 16
 _GOODBYE_S = 2.0
 """How long the other side of a TLS connection may take to close it, too."""
 
@@ -43,6 +50,7 @@ class Connection(HttpToolsProtocol):
         self._connections = connections
         self._slot: Slot | None = None
         self._deadline: asyncio.TimerHandle | None = None
+        self._last_look: asyncio.TimerHandle | None = None
         self._is_in_head = False
         self._is_in_body = False
         self._has_got_on = False
@@ -64,6 +72,7 @@ class Connection(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_waiting()
+        self._stop_looking()
         if self._slot is not None:
             self._slot.leave()
         super().connection_lost(exc)
@@ -89,6 +98,8 @@ class Connection(HttpToolsProtocol):
             super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
+        if len(self.pipeline) >= PIPELINED_MAX:
+            raise ValueError("too many requests wait")  # the parser takes it for its own error, and reads no further
         super().on_headers_complete()
         self._is_in_head, self._is_in_body, self._has_got_on = False, True, True
         self._wait()
@@ -118,7 +129,20 @@ class Connection(HttpToolsProtocol):
     def send_400_response(self, msg: str) -> None:
         if self._slot is not None:
             self._slot.refused(Reason.MALFORMED)
-        super().send_400_response(msg)
+        if self.pipeline or (not self._is_free and self.cycle.response_started):
+            self.transport.abort()  # it would stand within another answer, and wait until that is taken
+        else:
+            super().send_400_response(msg)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._take_turns()
+        self._look_later()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._stop_looking()
+        self._take_turns()
 
     @property
     def _is_free(self) -> bool:
@@ -126,14 +150,34 @@ class Connection(HttpToolsProtocol):
         return getattr(self.cycle, "response_complete", True)
 
     def _take_turns(self) -> None:
-        """Keep the place while a whole request is to be answered, and offer it while it is the client's turn."""
+        """Keep the place while a whole request is to be answered, and offer it while it is the client's turn: to send
+        more, or to take what there is."""
         if self._slot is None:
             return
         is_whole = bool(self.pipeline) or not self._is_in_body  # what others wait behind has come to its end
-        if is_whole and not self._is_free:
+        if is_whole and not self._is_free and not self.flow.write_paused:
             self._slot.works()
         else:
             self._slot.waits()
+
+    def _look_later(self) -> None:
+        """End it after a while in which nothing is taken."""
+        self._stop_looking()
+        unsent = self.transport.get_write_buffer_size()
+        self._last_look = self.loop.call_later(UNREAD_S, self._look, unsent)
+
+    def _look(self, unsent_before: int) -> None:
+        if self.transport.get_write_buffer_size() < unsent_before:
+            self._look_later()
+            return
+        if self._slot is not None:
+            self._slot.refused(Reason.UNREAD)
+        self.transport.abort()
+
+    def _stop_looking(self) -> None:
+        if self._last_look is not None:
+            self._last_look.cancel()
+            self._last_look = None
 
     def _wait(self) -> None:
         self._stop_waiting()
