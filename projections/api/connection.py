@@ -14,11 +14,12 @@ With https the client's turn begins with the handshake, of which uvicorn does no
 import asyncio
 import ssl
 from asyncio.sslproto import SSLProtocol
+from collections.abc import Sequence
 from http import HTTPStatus
 from typing import Any
 
 from uvicorn.config import Config
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.protocols.utils import get_remote_addr
 from uvicorn.server import ServerState
 
@@ -51,6 +52,7 @@ class Connection(HttpToolsProtocol):
         self._slot: Slot | None = None
         self._deadline: asyncio.TimerHandle | None = None
         self._last_look: asyncio.TimerHandle | None = None
+        self._asked: Sequence[RequestResponseCycle] = ()
         self._is_in_head = False
         self._is_in_body = False
         self._has_got_on = False
@@ -76,6 +78,11 @@ class Connection(HttpToolsProtocol):
         if self._slot is not None:
             self._slot.leave()
         super().connection_lost(exc)
+        # uvicorn tells the last request only; whoever answers another would write to what is closed.
+        self.pipeline.clear()
+        for cycle in self._asked:
+            cycle.disconnected = not cycle.response_complete
+            cycle.message_event.set()
 
     def data_received(self, data: bytes) -> None:
         if self.transport.is_closing():
@@ -101,6 +108,7 @@ class Connection(HttpToolsProtocol):
         if len(self.pipeline) >= PIPELINED_MAX:
             raise ValueError("too many requests wait")  # the parser takes it for its own error, and reads no further
         super().on_headers_complete()
+        self._asked = [*(each for each in self._asked if not each.response_complete), self.cycle]
         self._is_in_head, self._is_in_body, self._has_got_on = False, True, True
         self._wait()
         # Whoever is answered before their body has come is heard to its end, or the answer would be lost with it.

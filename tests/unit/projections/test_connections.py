@@ -241,17 +241,33 @@ def test_noise_is_a_line_a_minute(serve: Serve, caplog: pytest.LogCaptureFixture
     assert len({each.getMessage() for each in caplog.records}) == len(caplog.records)
 
 
+def test_garbage_behind_requests_is_no_error_of_the_server(serve: Serve, caplog: pytest.LogCaptureFixture) -> None:
+    """123 bytes wrote two tracebacks: of the requests before it only the last heard that nobody is there any more."""
+    client = serve(PATIENT)
+    with caplog.at_level(logging.WARNING):
+        for count in (1, 2, 5):
+            with connected(client) as sock:
+                sock.sendall(count * (ASK[:-2] + b"Authorization: Bearer topolog_x\r\n\r\n") + b"\0\r\n\r\n")
+                heard(sock)
+        assert refused(client) == {"malformed": 3}
+    assert [each for each in caplog.records if each.levelno >= logging.ERROR] == []
+
+
 def test_what_was_kept_back_is_told_as_a_number() -> None:
     now_s = [0.0]
     kept = Quiet(lambda: now_s[0])
 
-    def says(level: int, text: str, *args: object) -> str | None:
-        record = logging.LogRecord("x", level, "", 0, text, args, None)
+    def says(level: int, text: str, *args: object, error: Exception | None = None) -> str | None:
+        record = logging.LogRecord("x", level, "", 0, text, args, (type(error), error, None) if error else None)
         return record.getMessage() if kept.filter(record) else None
 
     assert says(logging.WARNING, "from %s", "a") == "from a"
     assert [says(logging.WARNING, "from %s", "b"), says(logging.WARNING, "from %s", "c")] == [None, None]
-    assert says(logging.ERROR, "from %s", "d") == "from d"
+    assert [says(logging.ERROR, "from %s", "d"), says(logging.ERROR, "from %s", "d")] == ["from d", None]
+    assert says(logging.ERROR, "from %s", "d", error=KeyError("one")) == "from d"
+    assert says(logging.ERROR, "from %s", "d", error=KeyError("another")) is None
+    assert says(logging.ERROR, "from %s", "d", error=OSError()) == "from d"
+    assert [says(logging.CRITICAL, "the end"), says(logging.CRITICAL, "the end")] == ["the end", "the end"]
     assert says(logging.WARNING, "another") == "another"
     now_s[0] = 61.0
     assert says(logging.WARNING, "from %s", "e") == "from e (2 more were not told.)"
