@@ -23,11 +23,12 @@ async def livez() -> Response:
 @router.get("/readyz", responses={503: {"description": "Not ready; `reasons` says why."}})
 async def readyz(request: Request, everything: Everything) -> Response:
     """200 if the reader of every cluster is caught up and reads on, else 503 with the reasons."""
-    clusters = [_readiness(served.projector) for served in request.app.state.served.values()]
+    served = request.app.state.served
+    clusters = [_readiness(each.projector, in_words=name not in everything) for name, each in served.items()]
     reasons = [reason for each in clusters for reason in each.reasons]
     stopped = next((each.stopped for each in clusters if each.stopped), None)
     content = {"ready": not reasons, "reasons": reasons, "stopped": stopped}
-    content["clusters"] = [each for each in clusters if each.cluster in everything]  # whoever asks is told no name
+    content["clusters"] = [each for each in clusters if each.cluster in everything]
     return json_response(content, HTTPStatus.SERVICE_UNAVAILABLE if reasons else HTTPStatus.OK)
 
 
@@ -72,11 +73,14 @@ class Readiness(msgspec.Struct, frozen=True):
     age_ms: int
 
 
-def _readiness(projector: Projector) -> Readiness:
-    reasons = why_not_ready(projector)
-    return Readiness(
-        projector.cluster, not reasons, reasons, projector.stopped, projector.meta.position, projector.age_ms
-    )
+def _readiness(projector: Projector, *, in_words: bool) -> Readiness:
+    """`in_words`: a reason is `paused`, `stopped` or `behind`, and no more, as for who may not know of the cluster."""
+    reasons, stopped = why_not_ready(projector), projector.stopped
+    if in_words and stopped:
+        stopped = "paused" if projector.is_paused else "stopped"
+    if in_words and reasons:
+        reasons = [stopped or "behind"]
+    return Readiness(projector.cluster, not reasons, reasons, stopped, projector.meta.position, projector.age_ms)
 
 
 def why_not_ready(projector: Projector) -> list[str]:

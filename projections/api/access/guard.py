@@ -118,6 +118,8 @@ class Guard:
         visit.client = authentication.client(visit.peer, visit.headers.raw)
         is_exempt = visit.path == METRICS and self._access.metrics_are_open
         if visit.wanted is not None and (visit.wanted.is_probe or is_exempt) and not authentication.is_open:
+            with suppress(Denied):  # who is not known is answered all the same, and told less
+                visit.principal = await authentication.principal(visit.peer, visit.headers.raw)
             return
         _check_origin(visit, is_open=authentication.is_open)
         if authentication.is_open:
