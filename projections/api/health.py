@@ -33,13 +33,13 @@ async def readyz(request: Request, everything: Everything) -> Response:
 
 
 @router.get("/startupz", responses={503: {"description": "Some reader is still on its way; how far, and until when."}})
-async def startupz(everything: Everything) -> Response:
+async def startupz(request: Request, everything: Everything) -> Response:
     """200 once the reader of every cluster has been at the end of its log since this process started, or says why not.
 
     Until then an orchestrator waits, instead of killing what has to read for a while.
     """
+    has_started = all(served.projector.has_started for served in request.app.state.served.values())
     clusters = [_start(served.projector) for served in everything.values()]
-    has_started = all(each.started for each in clusters)
     content = {"started": has_started, "clusters": clusters}
     return json_response(content, HTTPStatus.OK if has_started else HTTPStatus.SERVICE_UNAVAILABLE)
 

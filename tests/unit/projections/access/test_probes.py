@@ -59,6 +59,17 @@ def test_nobody_is_told_what_stopped_a_reader(client: Client, chronicle: Chronic
     assert (told["reasons"][0], told["stopped"]) == ("stopped", "stopped")
 
 
+def test_a_start_is_over_when_all_readers_have_started(
+    client: Client, keeper: Doorkeeper, projector: Projector
+) -> None:
+    """Where callers are known the orchestrator, who is not, was told at once that all had started, and killed them."""
+    assert client.get("/startupz").status_code == 503
+    projector.step()
+    assert client.get("/startupz").json() == {"started": False, "clusters": []}
+    ann = client.get("/startupz", headers=keeper.let_in("ann", "viewer@main"))
+    assert (ann.status_code, [each["cluster"] for each in ann.json()["clusters"]]) == (503, ["main"])
+
+
 @pytest.mark.parametrize("shown", ["Bearer topolog_x", "Bearer a.b.c", "Basic YTpi"])
 def test_a_probe_is_answered_whatever_is_shown(client: Client, shown: str) -> None:
     for path in ("/livez", "/readyz", "/startupz"):
