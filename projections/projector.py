@@ -126,6 +126,11 @@ class Projector:
         return f"It is paused by {paused.by}{f': {paused.reason}' if paused.reason else '.'}" if paused else None
 
     @property
+    def is_paused(self) -> bool:
+        """Whether it reads no further for a pause alone."""
+        return self.keeper.status.paused is not None and not self._stopped and not self._held
+
+    @property
     def age_ms(self) -> int:
         """How long ago this reader last knew that it had read to the end of the log.
 

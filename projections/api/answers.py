@@ -21,7 +21,13 @@ from starlette.responses import Response
 
 from topolog.events.errors import BadInput, NotCaughtUp, Retriable
 from topolog.projections.api.listing import Find, Listing, ListQuery
-from topolog.projections.api.parameters import KnowledgeParameters, NoParameters, PageParameters, ReadParameters
+from topolog.projections.api.parameters import (
+    AT_LEAST,
+    KnowledgeParameters,
+    NoParameters,
+    PageParameters,
+    ReadParameters,
+)
 from topolog.projections.api.problems import parameter
 from topolog.projections.api.waiting import Commits
 from topolog.projections.cursors import Cursor
@@ -35,7 +41,6 @@ from topolog.projections.store import Reading
 
 API_VERSION = "topolog/v1"
 WAIT_MS_MAX = 60_000
-AT_LEAST = "Topolog-At-Least"
 
 T = TypeVar("T", bound=msgspec.Struct)
 

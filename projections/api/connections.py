@@ -1,9 +1,9 @@
 """How many connections this process holds, whose they are, and which one makes room when there are too many.
 
 Threat: whoever reaches the port, without a token, opens connections and says nothing, until no request gets in, and no
-file can be opened for the store and the broker's clients either. Invariant: a connection on which no request is under
-way makes room for one that comes, the one that has waited longest first; one is turned away only while all others are
-at work. Pure but for the log.
+file can be opened for the store and the broker's clients either; or asks, and takes no answer. Invariant: a connection
+on which no request is under way, or whose client takes nothing of what is answered, makes room for one that comes, the
+one that has waited longest first; one is turned away only while all others are at work. Pure but for the log.
 """
 
 import logging
@@ -44,13 +44,15 @@ class Reason(StrEnum):
 
     LATE = "late"
     MALFORMED = "malformed"
+    UNREAD = "unread"
     TOO_MANY = "too_many"
     TOO_MANY_OF_PEER = "too_many_of_peer"
 
 
 _WHY = {
     Reason.LATE: "a request did not come within api.request_timeout",
-    Reason.MALFORMED: "what came was no request",
+    Reason.MALFORMED: "what came was no request, or more of them than may wait",
+    Reason.UNREAD: "nothing of an answer was taken for a minute",
     Reason.TOO_MANY: "there would be more than api.connections, or than it can open files for",
     Reason.TOO_MANY_OF_PEER: "there would be more than api.connections_per_peer from one address",
 }

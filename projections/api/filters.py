@@ -6,15 +6,19 @@ that whoever makes the list goes by it already, because he can do so for less.
 
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
-from fnmatch import fnmatchcase
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from pydantic.fields import FieldInfo
 
 from topolog.events.codec import DECISIONS
+from topolog.events.errors import BadInput
+from topolog.projections.api.access.grants import fits
 from topolog.projections.cause_words import read_cause
 from topolog.projections.pending_resources import PendingKind
+
+TEXT_CHARS_MAX = 2_000
+"""Of one filter: each item of a list is held beside it."""
 
 Judge = Callable[[Any, str], bool]
 
@@ -45,7 +49,10 @@ class Spanned(Filters):
 
 
 def judges(filters: type[Filters], given: Mapping[str, str]) -> list[Callable[[Any], bool]]:
-    """What an item must stand, for these filters of such a list."""
+    """What an item must stand, for these filters of such a list; raises BadInput for one that is too long."""
+    for name, value in given.items():
+        if len(value) > TEXT_CHARS_MAX:
+            raise BadInput(f"{name}: a filter has at most {TEXT_CHARS_MAX:,} characters.")
     return [each for name, value in given.items() if (each := _judge(name, filters.model_fields[name], value))]
 
 
@@ -62,7 +69,7 @@ def _text(value: object) -> str:
 
 
 def _pattern(field: str) -> Fits:
-    return Fits(lambda item, value: fnmatchcase(getattr(item, field), value))
+    return Fits(lambda item, value: fits(value, getattr(item, field)))
 
 
 def _among(*fields: str) -> Fits:

@@ -23,22 +23,23 @@ async def livez() -> Response:
 @router.get("/readyz", responses={503: {"description": "Not ready; `reasons` says why."}})
 async def readyz(request: Request, everything: Everything) -> Response:
     """200 if the reader of every cluster is caught up and reads on, else 503 with the reasons."""
-    clusters = [_readiness(served.projector) for served in request.app.state.served.values()]
+    served = request.app.state.served
+    clusters = [_readiness(each.projector, in_words=name not in everything) for name, each in served.items()]
     reasons = [reason for each in clusters for reason in each.reasons]
     stopped = next((each.stopped for each in clusters if each.stopped), None)
     content = {"ready": not reasons, "reasons": reasons, "stopped": stopped}
-    content["clusters"] = [each for each in clusters if each.cluster in everything]  # whoever asks is told no name
+    content["clusters"] = [each for each in clusters if each.cluster in everything]
     return json_response(content, HTTPStatus.SERVICE_UNAVAILABLE if reasons else HTTPStatus.OK)
 
 
 @router.get("/startupz", responses={503: {"description": "Some reader is still on its way; how far, and until when."}})
-async def startupz(everything: Everything) -> Response:
+async def startupz(request: Request, everything: Everything) -> Response:
     """200 once the reader of every cluster has been at the end of its log since this process started, or says why not.
 
     Until then an orchestrator waits, instead of killing what has to read for a while.
     """
+    has_started = all(served.projector.has_started for served in request.app.state.served.values())
     clusters = [_start(served.projector) for served in everything.values()]
-    has_started = all(each.started for each in clusters)
     content = {"started": has_started, "clusters": clusters}
     return json_response(content, HTTPStatus.OK if has_started else HTTPStatus.SERVICE_UNAVAILABLE)
 
@@ -72,11 +73,14 @@ class Readiness(msgspec.Struct, frozen=True):
     age_ms: int
 
 
-def _readiness(projector: Projector) -> Readiness:
-    reasons = why_not_ready(projector)
-    return Readiness(
-        projector.cluster, not reasons, reasons, projector.stopped, projector.meta.position, projector.age_ms
-    )
+def _readiness(projector: Projector, *, in_words: bool) -> Readiness:
+    """`in_words`: a reason is `paused`, `stopped` or `behind`, and no more, as for who may not know of the cluster."""
+    reasons, stopped = why_not_ready(projector), projector.stopped
+    if in_words and stopped:
+        stopped = "paused" if projector.is_paused else "stopped"
+    if in_words and reasons:
+        reasons = [stopped or "behind"]
+    return Readiness(projector.cluster, not reasons, reasons, stopped, projector.meta.position, projector.age_ms)
 
 
 def why_not_ready(projector: Projector) -> list[str]:

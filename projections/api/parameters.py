@@ -9,6 +9,8 @@ from fastapi import Query
 from pydantic import BaseModel, ConfigDict, Field
 
 LIMIT_MAX = 1_000
+AT_LEAST = "Topolog-At-Least"
+"""The header that says what `at_least` does."""
 
 
 class NoParameters(BaseModel):

@@ -1,4 +1,4 @@
-"""Keeps what anybody can make this process complain of from filling its log: of the same warning one line a minute."""
+"""Keeps what anybody can make this process complain of from filling its log: of the same complaint one a minute."""
 
 import logging
 import time
@@ -8,21 +8,24 @@ from contextlib import contextmanager
 _PAUSE_S = 60.0
 _KINDS_MAX = 1_000
 
+_Kind = tuple[int, str, type[BaseException] | None]
+
 
 class Quiet(logging.Filter):
-    """Lets a warning through unless the same, whatever its arguments, was let through within a minute; says how many it
-    has kept back since. All that is no warning passes."""
+    """Lets a warning or an error through unless the same, whatever its arguments, was let through within a minute; says
+    how many it has kept back since. Errors that were raised are the same if they are of one type."""
 
     def __init__(self, now_s: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
         self._now_s = now_s
-        self._said_s: dict[str, float] = {}
-        self._kept_back: dict[str, int] = {}
+        self._said_s: dict[_Kind, float] = {}
+        self._kept_back: dict[_Kind, int] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        if record.levelno != logging.WARNING:
+        if record.levelno not in (logging.WARNING, logging.ERROR):
             return True
-        kind, now_s = str(record.msg), self._now_s()
+        text = str(record.msg)
+        kind, now_s = (record.levelno, text, record.exc_info[0] if record.exc_info else None), self._now_s()
         if now_s - self._said_s.get(kind, -_PAUSE_S) < _PAUSE_S:
             self._kept_back[kind] = self._kept_back.get(kind, 0) + 1
             return False
@@ -30,13 +33,13 @@ class Quiet(logging.Filter):
             self._said_s.clear()
         self._said_s[kind] = now_s
         if kept_back := self._kept_back.pop(kind, 0):
-            record.msg = f"{kind} ({kept_back} more were not told.)"
+            record.msg = f"{text.rstrip()} ({kept_back} more were not told.)"
         return True
 
 
 @contextmanager
 def quiet(*names: str) -> Iterator[None]:
-    """The loggers of these names say the same warning once a minute."""
+    """The loggers of these names make the same complaint once a minute."""
     each = Quiet()
     loggers = [logging.getLogger(name) for name in names]
     for logger in loggers:

@@ -5,6 +5,7 @@ and never taken for somebody who shows none. Cookies are not looked at: no page 
 whoever looks at it.
 """
 
+import asyncio
 from collections.abc import Sequence
 from ipaddress import ip_address
 
@@ -84,7 +85,7 @@ class Authentication(msgspec.Struct, frozen=True):
             return found
         if self.bearer is None:
             raise Unknown("Nobody's token is this one.", self._how(), code="invalid_token")
-        return await run_in_threadpool(self.bearer.principal, token)
+        return await asyncio.get_running_loop().run_in_executor(self.bearer.threads, self.bearer.principal, token)
 
     def _how(self) -> str:
         ways = []

@@ -1,12 +1,14 @@
 """Bearer tokens of an OIDC issuer: who has signed, for whom, until when, and which roles it gives.
 
 Threats: a token that is unsigned, signed with a published key as if it were a secret, meant for another service, or
-older than it may be. Invariant: the algorithms are named by the settings and are all of key pairs; issuer, audience and
-end are always checked; a claim gives a role only through the mapping of the settings.
+older than it may be; an issuer that says nothing, for whose keys invented tokens wait in all threads. Invariant: the
+algorithms are named by the settings and are all of key pairs; issuer, audience and end are always checked; a claim
+gives a role only through the mapping of the settings; what may wait has threads of its own.
 """
 
 import time
 from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import jwt
@@ -20,6 +22,7 @@ from topolog.projections.api.access.signing_keys import KEPT_S, SigningKeys
 METHOD = "oidc"
 ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
 _BYTES_MAX = 16_384
+_THREADS = 4
 
 Roles = Mapping[str, tuple[Grant, ...]]
 """What each value of the roles claim, or each group of a proxy's header, gives."""
@@ -37,7 +40,7 @@ class Issuer(msgspec.Struct, frozen=True):
 
 
 class BearerTokens:
-    """Tokens of one issuer. `principal` may fetch keys, so it is called in a worker thread."""
+    """Tokens of one issuer. `principal` may fetch keys, so it is called in one of `threads`, and in no other."""
 
     def __init__(self, issuer: Issuer, keys: SigningKeys, roles: Roles) -> None:
         if strange := [each for each in issuer.algorithms if each not in ALGORITHMS]:
@@ -48,6 +51,7 @@ class BearerTokens:
         self._issuer = issuer
         self._keys = keys
         self._roles = roles
+        self.threads = ThreadPoolExecutor(_THREADS, "bearer")
 
     def principal(self, token: str) -> Principal:
         """Who the token is about; Unknown with the reason if it does not hold."""

@@ -32,6 +32,7 @@ from topolog.projections.api.access.grants import Right
 from topolog.projections.api.access.ledger import AuditFailed
 from topolog.projections.api.access.principals import Denied, Principal, Unknown
 from topolog.projections.api.forms import too_big
+from topolog.projections.api.parameters import AT_LEAST
 from topolog.projections.api.problems import problem
 from topolog.projections.moments import iso
 from topolog.projections.patience import wall_ms
@@ -118,6 +119,8 @@ class Guard:
         visit.client = authentication.client(visit.peer, visit.headers.raw)
         is_exempt = visit.path == METRICS and self._access.metrics_are_open
         if visit.wanted is not None and (visit.wanted.is_probe or is_exempt) and not authentication.is_open:
+            with suppress(Denied):  # who is not known is answered all the same, and told less
+                visit.principal = await authentication.principal(visit.peer, visit.headers.raw)
             return
         _check_origin(visit, is_open=authentication.is_open)
         if authentication.is_open:
@@ -125,8 +128,7 @@ class Guard:
             return
         visit.admission = Admission(lambda: self._judged(visit), self._state, lambda denied: self._kept(visit, denied))
         await visit.admission.judged()
-        asked = parse_qsl(visit.query)
-        if any(name == "changes_since" or (name == "watch" and value != "false") for name, value in asked):
+        if _may_wait(visit):
             while_open.enter_context(self._access.limits.watching(visit.principal))
 
     async def _judged(self, visit: Visit) -> Principal:
@@ -208,6 +210,14 @@ def _visit(scope: Scope) -> Visit:
     peer = scope["client"][0] if scope.get("client") else ""
     query = scope["query_string"].decode("latin-1")
     return Visit(scope["method"], scope["path"], query, Headers(scope=scope), peer)
+
+
+def _may_wait(visit: Visit) -> bool:
+    """Whether the answer may wait for what is yet to come: a watch, a long poll, what must know of a later position."""
+    asked = parse_qsl(visit.query)
+    return AT_LEAST in visit.headers or any(
+        name in ("changes_since", "at_least") or (name == "watch" and value != "false") for name, value in asked
+    )
 
 
 def _check_origin(visit: Visit, *, is_open: bool) -> None:

@@ -1,4 +1,5 @@
-"""How much one principal may ask at once: changes a minute, and watches that are open. Pure but for the clock given.
+"""How much one principal may ask at once: changes a minute, and watches that are open, or
+whatever else waits. Pure but for the clock given.
 
 Threat: one script that has gone wild, or one stolen token, takes the API from everybody else.
 """
@@ -37,10 +38,12 @@ class Limits:
 
     @contextmanager
     def watching(self, principal: Principal) -> Iterator[None]:
-        """A watch as long as it is open; raises Denied for one too many."""
+        """A watch, or a question that waits, as long as it is open; raises Denied for one too many."""
         who = principal.key
         if self._open[who] >= self._watches_max:
-            raise too_many(f"{principal.name} has {self._watches_max} watches open.", "auth.watches")
+            raise too_many(
+                f"{principal.name} has {self._watches_max} watches open, or questions that wait.", "auth.watches"
+            )
         self._open[who] += 1
         try:
             yield

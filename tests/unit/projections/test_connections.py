@@ -22,6 +22,7 @@ SOON = Bounds(request_timeout_ms=500, connections=20, per_peer=10)
 PATIENT = SOON._replace(request_timeout_ms=60_000)
 ASK = b"GET /livez HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
 POST = b"POST /v1/clusters/main/requests HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+WATCH = b"GET /v1/clusters/main/nodes?watch=true HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: application/jsonl\r\n\r\n"
 DEADLINE_S = 10.0
 
 Serve = Callable[[Bounds], httpx.Client]
@@ -71,6 +72,19 @@ def is_ended(sock: socket.socket, while_sending: bytes) -> bool:
     return False
 
 
+def is_open(sock: socket.socket) -> bool:
+    """Whether the other side has not ended the connection, whatever it has said."""
+    sock.setblocking(False)
+    try:
+        while sock.recv(65_536):
+            pass
+    except BlockingIOError:
+        return True
+    except OSError:
+        pass
+    return False
+
+
 def refused(client: httpx.Client) -> dict[str, int]:
     """By reason, those that are not 0."""
     lines = client.get("/metrics").text.splitlines()
@@ -104,15 +118,11 @@ def test_who_watches_is_not_late(serve: Serve) -> None:
     """The deadline is for what a client sends; an answer may last."""
     client = serve(SOON)
     with connected(client) as sock:
-        sock.sendall(
-            b"GET /v1/clusters/main/nodes?watch=true HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: application/jsonl\r\n\r\n"
-        )
+        sock.sendall(WATCH)
         assert heard(sock, b"n1").startswith(b"HTTP/1.1 200")
         with connected(client) as other:
             assert heard(other) == b""
-        sock.setblocking(False)
-        with pytest.raises(BlockingIOError):  # nothing, and not its end either
-            sock.recv(1)
+        assert is_open(sock)
 
 
 def test_idle_connections_stop_nobody(serve: Serve) -> None:
@@ -126,6 +136,30 @@ def test_idle_connections_stop_nobody(serve: Serve) -> None:
                 assert heard(sock, b"\r\n\r\n").startswith(b"HTTP/1.1 200")
         assert heard(idle[0]) == b""
         assert refused(client)["too_many_of_peer"] >= 2 * PATIENT.per_peer
+
+
+@pytest.mark.parametrize("before", [b"", ASK, 3 * ASK])
+def test_a_request_that_came_behind_others_is_at_work_too(serve: Serve, before: bytes) -> None:
+    """The last of several in one piece was taken for none, so that whoever came next ended it."""
+    client = serve(PATIENT)
+    with connected(client) as sock, ExitStack() as stack:
+        sock.sendall(before + WATCH)
+        heard(sock, b"n1")
+        for _ in range(2 * PATIENT.per_peer):
+            stack.enter_context(connected(client))
+        assert refused(client)["too_many_of_peer"] >= PATIENT.per_peer
+        assert is_open(sock)
+
+
+def test_a_request_whose_body_has_not_come_makes_room(serve: Serve) -> None:
+    """Behind another one, too: it is the client's turn."""
+    client = serve(PATIENT)
+    with connected(client) as sock, ExitStack() as stack:
+        sock.sendall(ASK + POST + b"Content-Length: 90\r\n\r\n{")
+        heard(sock, b"}")
+        for _ in range(2 * PATIENT.per_peer):
+            stack.enter_context(connected(client))
+        assert heard(sock) == b""
 
 
 class Crowd:
@@ -207,17 +241,33 @@ def test_noise_is_a_line_a_minute(serve: Serve, caplog: pytest.LogCaptureFixture
     assert len({each.getMessage() for each in caplog.records}) == len(caplog.records)
 
 
+def test_garbage_behind_requests_is_no_error_of_the_server(serve: Serve, caplog: pytest.LogCaptureFixture) -> None:
+    """123 bytes wrote two tracebacks: of the requests before it only the last heard that nobody is there any more."""
+    client = serve(PATIENT)
+    with caplog.at_level(logging.WARNING):
+        for count in (1, 2, 5):
+            with connected(client) as sock:
+                sock.sendall(count * (ASK[:-2] + b"Authorization: Bearer topolog_x\r\n\r\n") + b"\0\r\n\r\n")
+                heard(sock)
+        assert refused(client) == {"malformed": 3}
+    assert [each for each in caplog.records if each.levelno >= logging.ERROR] == []
+
+
 def test_what_was_kept_back_is_told_as_a_number() -> None:
     now_s = [0.0]
     kept = Quiet(lambda: now_s[0])
 
-    def says(level: int, text: str, *args: object) -> str | None:
-        record = logging.LogRecord("x", level, "", 0, text, args, None)
+    def says(level: int, text: str, *args: object, error: Exception | None = None) -> str | None:
+        record = logging.LogRecord("x", level, "", 0, text, args, (type(error), error, None) if error else None)
         return record.getMessage() if kept.filter(record) else None
 
     assert says(logging.WARNING, "from %s", "a") == "from a"
     assert [says(logging.WARNING, "from %s", "b"), says(logging.WARNING, "from %s", "c")] == [None, None]
-    assert says(logging.ERROR, "from %s", "d") == "from d"
+    assert [says(logging.ERROR, "from %s", "d"), says(logging.ERROR, "from %s", "d")] == ["from d", None]
+    assert says(logging.ERROR, "from %s", "d", error=KeyError("one")) == "from d"
+    assert says(logging.ERROR, "from %s", "d", error=KeyError("another")) is None
+    assert says(logging.ERROR, "from %s", "d", error=OSError()) == "from d"
+    assert [says(logging.CRITICAL, "the end"), says(logging.CRITICAL, "the end")] == ["the end", "the end"]
     assert says(logging.WARNING, "another") == "another"
     now_s[0] = 61.0
     assert says(logging.WARNING, "from %s", "e") == "from e (2 more were not told.)"
@@ -230,6 +280,29 @@ def test_a_head_has_an_end(serve: Serve) -> None:
     with connected(client) as sock, pytest.raises((ConnectionResetError, BrokenPipeError)):
         sock.sendall(ASK[:-2] + 1_000 * (b"X: " + b"y" * 10_000 + b"\r\n"))
     assert refused(client) == {"malformed": 1}
+
+
+@pytest.mark.parametrize("piece", [b"X: y\r\n" * 1_000, b"X: " + b"y" * 10_000, b"1;x=" + b"y" * 10_000])
+def test_what_frames_a_body_has_an_end(serve: Serve, piece: bytes) -> None:
+    """Behind the last chunk a connection took gigabytes, by lines or by one that never ends; so might what a chunk's
+    size is followed by."""
+    client = serve(PATIENT)
+    begun = POST + b"Transfer-Encoding: chunked\r\n\r\n" + (b"0\r\n" if piece[:1] == b"X" else b"")
+    with connected(client) as sock, pytest.raises((ConnectionResetError, BrokenPipeError)):
+        sock.sendall(begun + 1_000 * piece)
+    assert refused(client) == {"malformed": 1}
+
+
+def test_a_body_in_small_chunks_is_heard(serve: Serve) -> None:
+    """What frames it is more than a head may be in all."""
+    client = serve(PATIENT)
+    with connected(client) as sock:
+        sock.sendall(POST + b"Connection: close\r\nTransfer-Encoding: chunked\r\n\r\n")
+        for _ in range(200):
+            sock.sendall(b"1\r\n \r\n" * 100)
+        sock.sendall(b"0\r\nX: y\r\n\r\n")
+        assert heard(sock).startswith(b"HTTP/1.1 400")
+    assert refused(client) == {}
 
 
 @pytest.mark.parametrize("head", [b"", b"Connection: close\r\n"])

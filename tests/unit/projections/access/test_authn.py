@@ -1,8 +1,10 @@
 """Who asks: tokens of a file, of an issuer, a proxy's word; and every way in which they do not hold."""
 
+import asyncio
 import base64
 import json
 import os
+import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -168,6 +170,37 @@ def test_an_address_on_this_machine_may_do_without_protection(monkeypatch: pytes
     with pytest.raises(Denied) as caught:
         SigningKeys("http://127.0.0.1:9/keys").key("k1")
     assert caught.value.code == "issuer_unreachable"
+
+
+def test_a_silent_issuer_keeps_nobody_waiting_who_has_another_token(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Invented bearer tokens waited for its keys in all worker threads, so that nothing else was answered."""
+    answers, token, file = threading.Event(), tokens.new(), tmp_path / "tokens"
+    file.touch(0o600)
+    file.write_text(tokens.line_of("ci", "viewer", token))
+    keys = SigningKeys("https://id.example/keys")
+
+    def never() -> bytes:
+        answers.wait(30)
+        raise OSError("nothing came")
+
+    monkeypatch.setattr(keys, "_fetch", never)
+    known = Authentication(tokens.TokensFile(file), BearerTokens(OIDC, keys, ROLES))
+
+    async def ask() -> None:
+        shown = [(b"authorization", f"Bearer {KEY.token()}".encode())]
+        waiting = [asyncio.create_task(known.principal("", shown)) for _ in range(100)]
+        await asyncio.sleep(0)
+        try:
+            found = await asyncio.wait_for(known.principal("", [(b"authorization", f"Bearer {token}".encode())]), 5)
+            assert found.name == "ci"
+        finally:
+            answers.set()
+        denied = await asyncio.gather(*waiting, return_exceptions=True)
+        assert {type(each) for each in denied} == {Denied}
+
+    asyncio.run(ask())
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ import os
 import shutil
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
@@ -544,3 +545,32 @@ def test_a_body_that_cannot_be_written_down_leaves_a_record_all_the_same(
     assert client.post(REQUESTS, content=body, headers=headers).status_code == status
     eventually(lambda: [each["status"] for each in records(client, door)] == [status], "the end of the record")
     assert records(client, door)[0]["principal"] == who
+
+
+@pytest.mark.parametrize("waits", ["?at_least={}&wait=5s", "?changes_since={}&wait=5s", ""])
+def test_whoever_waits_has_a_share_too(
+    chronicle: Chronicle, projector: Projector, writer: AnsweringWriter, tmp_path: Path, waits: str
+) -> None:
+    """Questions that wait for a position yet to come were no watches, so that one viewer's took all places."""
+    (tmp_path / "door").mkdir()
+    door = Door(tmp_path / "door", limits=Limits(3, 1, time.monotonic))
+    with served(projector, Requester(writer, "api-1", "broker:9092"), door.access) as client:
+        token = client.get(f"{MAIN}/nodes", headers=door.of("viewer")).json()["asOf"]["token"]
+        later = f"{token.partition('.')[0]}.{projector.meta.position + 1}"
+        asked = f"{MAIN}/nodes{waits.format(later)}"
+        headers = {**door.of("viewer"), **({} if waits else {"Topolog-At-Least": later, "Prefer": "wait=5"})}
+        with ThreadPoolExecutor() as pool:
+            waiting = [pool.submit(_head, client, asked, headers) for _ in range(2)]
+            assert next(as_completed(waiting, timeout=10)).result() == 429
+            assert client.get(f"{MAIN}/nodes", headers=door.of("viewer")).status_code == 200
+            chronicle.join("n2")
+            projector.step()
+            assert sorted(each.result(10) for each in waiting) == [200, 429]
+    door.access.close()
+
+
+def _head(client: Client, path: str, headers: dict[str, str]) -> int:
+    """The status, once there is one and, if it is 200, something behind it."""
+    with client.stream("GET", path, headers=headers) as answer:
+        next(answer.iter_bytes())
+        return answer.status_code
