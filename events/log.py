@@ -14,19 +14,16 @@ from typing import Protocol
 
 import msgspec
 
-from topolog.events.errors import LogDiverged
+from topolog.events.errors import LogDiverged, TopologError, Unreachable
 from topolog.events.ids import Offset
 from topolog.events.stamp import HEADER_NAME, opens_term
 from topolog.events.topics import PARTITIONS, Topic
 
 Partition = tuple[Topic, int]
 Headers = Sequence[tuple[str, bytes]]
-OnDelivery = Callable[[str | None, Offset | None], None]
-"""Called once per append: (None, its offset) when the log has the record, (the error, None) when it never will."""
-
-
-class Denied(str):
-    """The error of an append to a topic that the broker does not let this process write: to repeat it is in vain."""
+OnDelivery = Callable[[TopologError | None, Offset | None], None]
+"""Called once per append: (None, its offset) when the log has the record; (NotAllowed, None) when the broker has turned
+it away, until it hears of other rights; (Unreachable, None) when it was given up, though it may still arrive."""
 
 
 class Entry(msgspec.Struct, frozen=True):
@@ -185,7 +182,7 @@ class InMemoryWriter:
         self.prompt = prompt
         self.interruptions = 0
         self._in_flight: deque[_Append] = deque()
-        self._answers: deque[tuple[OnDelivery, str | None, Offset | None]] = deque()
+        self._answers: deque[tuple[OnDelivery, TopologError | None, Offset | None]] = deque()
 
     @property
     def in_flight(self) -> int:
@@ -206,11 +203,11 @@ class InMemoryWriter:
                 entry = self._log.put(send.topic, send.key, send.value, send.headers)
                 self._answer(send, None, entry.offset)
 
-    def fail(self, count: int | None = None, error: str = "lost") -> None:
+    def fail(self, count: int | None = None, error: TopologError | None = None) -> None:
         """The oldest `count` sends in flight (all if None) are lost for good."""
         with self._log.changed:
             for send in self._take(count):
-                self._answer(send, error, None)
+                self._answer(send, error or Unreachable("The record is lost."), None)
 
     def interrupt(self) -> None:
         """The connection is lost, and with it what is in flight."""
@@ -234,7 +231,7 @@ class InMemoryWriter:
     def _take(self, count: int | None) -> Iterable[_Append]:
         return [self._in_flight.popleft() for _ in range(len(self._in_flight) if count is None else count)]
 
-    def _answer(self, send: _Append, error: str | None, offset: Offset | None) -> None:
+    def _answer(self, send: _Append, error: TopologError | None, offset: Offset | None) -> None:
         if send.on_delivery:
             self._answers.append((send.on_delivery, error, offset))
 

@@ -255,12 +255,13 @@ class Session:
             self._unsay_map()
             raise
 
-    def _on_map_delivered(self, error: str | None, _: Offset | None) -> None:
-        if error is not None:
-            if error != self._map_trouble:
-                _LOGGER.warning("%s cannot send its single map, and goes on trying: %s", self.core.node, error)
+    def _on_map_delivered(self, error: TopologError | None, _: Offset | None) -> None:
+        trouble = error.message if error else None
+        if trouble is not None:
+            if trouble != self._map_trouble:
+                _LOGGER.warning("%s cannot send its single map, and goes on trying: %s", self.core.node, trouble)
             self._unsay_map()
-        self._map_trouble = error
+        self._map_trouble = trouble
 
     def _unsay_map(self) -> None:
         """A service may report from another thread at this moment."""
@@ -332,7 +333,7 @@ class Session:
         reach("node.released")
 
     def _farewell_of(self, incarnation: Incarnation) -> OnDelivery:
-        def on_delivery(error: str | None, _: Offset | None) -> None:
+        def on_delivery(error: TopologError | None, _: Offset | None) -> None:
             if error is None:
                 self._farewell_heard = incarnation
 

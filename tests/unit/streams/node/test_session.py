@@ -652,7 +652,7 @@ def test_a_map_that_did_not_reach_the_log_is_sent_again(monkeypatch: pytest.Monk
     assert open_exchange(world.state) is not None
     (on_delivery,) = lost
     assert on_delivery is not None
-    on_delivery("timed out", None)
+    on_delivery(Unreachable("timed out"), None)
     world.settle()
     assert open_exchange(world.state) is None
     assert guarded == [True]

@@ -16,10 +16,10 @@ from tests.unit.streams.local.demo.shops import GROUP, STEPS_MAX, Shops
 
 from topolog.events.asked import RequestId
 from topolog.events.codec import CODEC
-from topolog.events.errors import PartitionLost, Refused
+from topolog.events.errors import NotAllowed, PartitionLost, Refused
 from topolog.events.group_definition import Affinity
 from topolog.events.ids import NodeId, Position
-from topolog.events.log import Denied, Headers, OnDelivery
+from topolog.events.log import Headers, OnDelivery
 from topolog.events.requests import GroupDropRequested, NodeKind
 from topolog.events.stamp import decode_stamp
 from topolog.events.topics import Topic
@@ -155,7 +155,7 @@ def test_a_store_that_may_not_give_up_its_loss_says_so(
         if topic is not Topic.OPERATIONS:
             append(link, topic, key, value, headers, on_delivery)
         elif on_delivery is not None:
-            on_delivery(Denied("Broker: Topic authorization failed"), None)
+            on_delivery(NotAllowed("The broker does not let n3 use topic operations."), None)
 
     monkeypatch.setattr(Link, "append", denied)
     shops.open("n1", "n2")
@@ -164,7 +164,7 @@ def test_a_store_that_may_not_give_up_its_loss_says_so(
     shops.by_name.clear()
     shops.open("n3")
     shops.until(lambda: "topolog reset group rows" in caplog.text)
-    assert "does not let node 'n3' write operations" in caplog.text
+    assert "does not let n3 use topic operations" in caplog.text
     assert len(shops.any.node.lost("rows")) == GROUP.partitions
 
 
