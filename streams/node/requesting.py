@@ -36,7 +36,10 @@ class _Sent(msgspec.Struct, frozen=True):
 
 
 class OwnRequests:
-    """Any thread may send and ask; the thread that applies the log notes outcomes. `name` is unique to this process."""
+    """Any thread may send and ask; the thread that applies the log notes outcomes. `name` is unique to this process.
+
+    `denials`: how many the broker has not let it write, so that whoever waits for one is told, whatever else happens.
+    """
 
     def __init__(self, name: str, core: NodeCore, writer: LogWriter, clock: Clock, measures: NodeMeasures) -> None:
         self._core = core
@@ -49,6 +52,7 @@ class OwnRequests:
         self._unanswered: dict[RequestId, _Sent] = {}
         self._outcomes: dict[RequestId, OutcomeRow] = {}
         self._denied: dict[RequestId, NotAllowed] = {}
+        self.denials = 0
 
     def ask(self, request: AnyRequest) -> RequestId:
         """Number a request and append it to the topic of its kind; raises Overloaded, and as `send` does."""
@@ -105,6 +109,7 @@ class OwnRequests:
         elif self._unanswered.pop(request, None):
             self._denied[request] = NotAllowed(error.message, hint=HINT)
             _keep_newest(self._denied)
+            self.denials += 1
             self._close(request)
 
     def outcome(self, request: RequestId) -> OutcomeRow | None:

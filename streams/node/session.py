@@ -144,10 +144,11 @@ class Session:
         return row.margin_ms if row else _DEFAULT_MARGIN_MS
 
     def step(self, timeout_s: float) -> bool:
-        """Read and apply what is there, waiting up to `timeout_s`; returns whether anything was.
+        """Read and apply what is there, waiting up to `timeout_s`; returns whether anything was, or a request denied.
 
         Raises the error that ends this node for good, after which it is fenced.
         """
+        denials = self.requests.denials
         try:
             entries = self._reader.poll(timeout_s)
             if self._restorer:
@@ -159,7 +160,7 @@ class Session:
         except TopologError as error:
             self.fail(error)
             raise
-        return bool(entries)
+        return bool(entries) or self.requests.denials != denials
 
     def _restore(self, restorer: Restorer, entries: Sequence[Entry], now_ns: int) -> None:
         """Go on towards the place in the log from which to read; until it is found this node knows nothing."""
