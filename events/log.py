@@ -9,12 +9,12 @@ and the sends of a writer that has been deposed may still land.
 import threading
 import zlib
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Protocol
 
 import msgspec
 
-from topolog.events.errors import LogDiverged, TopologError, Unreachable
+from topolog.events.errors import LogDiverged, NotAllowed, TopologError, Unreachable
 from topolog.events.ids import Offset
 from topolog.events.stamp import HEADER_NAME, opens_term
 from topolog.events.topics import PARTITIONS, Topic
@@ -129,9 +129,10 @@ class InMemoryLog:
             (topic, number): [] for topic, count in PARTITIONS.items() for number in range(count)
         }
 
-    def writer(self, *, prompt: bool = True) -> "InMemoryWriter":
-        """A writer whose appends land at once, or, if not `prompt`, when `land` is called."""
-        return InMemoryWriter(self, prompt)
+    def writer(self, *, prompt: bool = True, denied: Collection[Topic] = ()) -> "InMemoryWriter":
+        """A writer whose appends land at once, or, if not `prompt`, when `land` is called; those to topics that are
+        `denied` to it fail then with NotAllowed."""
+        return InMemoryWriter(self, prompt, denied)
 
     def reader(self) -> "InMemoryReader":
         return InMemoryReader(self)
@@ -177,9 +178,10 @@ class InMemoryWriter:
     `interruptions` counts how often its connection was lost.
     """
 
-    def __init__(self, log: InMemoryLog, prompt: bool) -> None:
+    def __init__(self, log: InMemoryLog, prompt: bool, denied: Collection[Topic] = ()) -> None:
         self._log = log
         self.prompt = prompt
+        self._denied = denied
         self.interruptions = 0
         self._in_flight: deque[_Append] = deque()
         self._answers: deque[tuple[OnDelivery, TopologError | None, Offset | None]] = deque()
@@ -197,11 +199,14 @@ class InMemoryWriter:
                 self.land()
 
     def land(self, count: int | None = None) -> None:
-        """The oldest `count` sends in flight (all if None) reach the log."""
+        """The oldest `count` sends in flight (all if None) reach the log, or are turned away by it."""
         with self._log.changed:
             for send in self._take(count):
-                entry = self._log.put(send.topic, send.key, send.value, send.headers)
-                self._answer(send, None, entry.offset)
+                if send.topic in self._denied:
+                    self._answer(send, _denied(send.topic), None)
+                else:
+                    entry = self._log.put(send.topic, send.key, send.value, send.headers)
+                    self._answer(send, None, entry.offset)
 
     def fail(self, count: int | None = None, error: TopologError | None = None) -> None:
         """The oldest `count` sends in flight (all if None) are lost for good."""
@@ -234,6 +239,13 @@ class InMemoryWriter:
     def _answer(self, send: _Append, error: TopologError | None, offset: Offset | None) -> None:
         if send.on_delivery:
             self._answers.append((send.on_delivery, error, offset))
+
+
+def _denied(topic: Topic) -> NotAllowed:
+    return NotAllowed(
+        f"The broker does not let this writer use topic {topic.short_name}.",
+        hint="`topolog cluster init --plan` prints what each role needs.",
+    )
 
 
 class InMemoryReader:

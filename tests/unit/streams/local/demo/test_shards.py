@@ -38,7 +38,7 @@ ROWS = 60
 
 @pytest.fixture
 def shops() -> Iterator[Shops]:
-    with LocalCluster() as local:
+    with LocalCluster(operators=("n1", "n2", "n3", "n4")) as local:
         found = Shops(local)
         try:
             yield found
