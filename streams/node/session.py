@@ -68,24 +68,27 @@ class Session:
     """`joiner` says who joins; its incarnation is replaced by a fresh one at each join. `chance` draws 63 bits.
     `disk` is that of the joiner's data folder, if it is a server and has one; `codec` that of its build.
 
-    `key`: from which the secrets of its lives follow (`events/proof.py`); to be set to that of the folder, if there is
-    one, before the first step. `last_words`: the certificate of the life that was announced last, for whoever outlives
-    this process.
+    `key`: that of the joiner's data folder, from which the secrets of its lives follow (`events/proof.py`); who has no
+    folder, and hence nothing to show to a later process, may leave it out. `last_words`: the certificate of the life
+    that was announced last, for whoever outlives this process.
 
     `folding` is held while the state changes, for those who look at it from another thread.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 (keyword settings of one object, each explained above)
         self,
         reader: LogReader,
         writer: LogWriter,
         clock: Clock,
         joiner: Joiner,
         service: Service = Service(),  # noqa: B008 (it has no state)
+        *,
         chance: Callable[[], int] = lambda: secrets.randbits(63),
         disk: PastDisk | None = None,
         codec: Codec = CODEC,
+        key: bytes | None = None,
     ) -> None:
+        assert key or not joiner.folder, "without the folder's key no later process proves that this one is gone"
         capabilities = (*joiner.capabilities, announced(codec.newest_level))
         joiner = msgspec.structs.replace(joiner, capabilities=capabilities)
         self.core = NodeCore(NodeId(joiner.node), capabilities, service.running, codec)
@@ -107,7 +110,7 @@ class Session:
         self._join: RequestId | None = None
         self._beating = threading.Lock()
         self._next_beat_ns = 0
-        self.key = secrets.token_bytes(SECRET_BYTES)
+        self._key = key or secrets.token_bytes(SECRET_BYTES)
         self.last_words: NodeDied | None = None
         self._released = False
         self._announced: Incarnation | None = None
@@ -404,7 +407,7 @@ class Session:
         past = self._noting.past
         incarnation = Incarnation(self._chance())
         self._announced = incarnation
-        self.last_words = NodeDied(self.core.node, incarnation, secret_of(self.key, self.core.node, incarnation))
+        self.last_words = NodeDied(self.core.node, incarnation, secret_of(self._key, self.core.node, incarnation))
         seal = seal_of(self.last_words.secret)
         self._service.announce(self.last_words)
         self.core.incarnate(
@@ -419,7 +422,7 @@ class Session:
             incarnation=incarnation,
             replaces=replaces,
             seal=seal,
-            proof=b"" if replaces is None else secret_of(self.key, self.core.node, replaces),
+            proof=b"" if replaces is None else secret_of(self._key, self.core.node, replaces),
         )
         assert self.core.log_id is not None
         self.requests.send(JoinRequested(self._join, self.core.log_id, self.core.node, "", joiner, past))

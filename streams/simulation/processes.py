@@ -189,8 +189,8 @@ class NodeProcess(Process):
             self.shard,
             chance=lambda: self.chance.getrandbits(63),
             disk=disk.past if joiner.folder and self.is_server else None,
+            key=(joiner.folder or life.name).encode(),
         )
-        self.session.key = (joiner.folder or life.name).encode()
         self._guard = LeaseGuard(self.clock, self.session, is_client=not self.is_server)
         schema = Definitions(joiner, self.clock, self.shard, self.session, self._guard)
         table_chance = random.Random(f"{shard_seed} tables")

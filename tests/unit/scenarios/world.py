@@ -156,8 +156,8 @@ class Member(Process):
             chance=lambda: self.chance.getrandbits(63),
             disk=past,
             codec=world.build,
+            key=(joiner.folder or f"{joiner.node}/{world.lives}").encode(),
         )
-        self.session.key = (joiner.folder or f"{joiner.node}/{world.lives}").encode()
 
     def step(self) -> None:
         """A node that has failed for good does nothing more; why stands in `session.failure`."""

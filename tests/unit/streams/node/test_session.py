@@ -695,8 +695,9 @@ def test_no_secret_is_shown_from_a_copy_of_the_folder() -> None:
     world.settle()
     original, copied = (q.Joiner("n1", 0, q.NodeKind.SERVER, "", {}, (m.FENCING,), folder) for folder in ("a", "b"))
     for joiner in (original, copied):
-        session = Session(world.log.reader(), world.log.writer(), world.clock, joiner, disk=MemoryDisk())
-        session.key = b"the key of both"
+        session = Session(
+            world.log.reader(), world.log.writer(), world.clock, joiner, disk=MemoryDisk(), key=b"the key of both"
+        )
         for _ in range(5):
             session.step(0)
             world.settle()
