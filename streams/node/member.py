@@ -295,9 +295,9 @@ class Member(Sharing, Schema):
                 stopped.result(_CLOSE_TIMEOUT_S)
 
     @property
-    def last_words(self) -> NodeDied | None:
+    def death_certificate(self) -> NodeDied | None:
         """What its sentinel says when this process has died; None before it first asks to join."""
-        return self._session.last_words
+        return self._session.death_certificate
 
     def _end_threads(self) -> None:
         self._stopping.set()

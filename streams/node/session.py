@@ -69,8 +69,8 @@ class Session:
     `disk` is that of the joiner's data folder, if it is a server and has one; `codec` that of its build.
 
     `key`: that of the joiner's data folder, from which the secrets of its lives follow (`events/proof.py`); who has no
-    folder, and hence nothing to show to a later process, may leave it out. `last_words`: the certificate of the life
-    that was announced last, for whoever outlives this process.
+    folder, and hence nothing to show to a later process, may leave it out. `death_certificate`: that of the life that
+    was announced last, for whoever outlives this process.
 
     `folding` is held while the state changes, for those who look at it from another thread.
     """
@@ -111,7 +111,7 @@ class Session:
         self._beating = threading.Lock()
         self._next_beat_ns = 0
         self._key = key or secrets.token_bytes(SECRET_BYTES)
-        self.last_words: NodeDied | None = None
+        self.death_certificate: NodeDied | None = None
         self._released = False
         self._announced: Incarnation | None = None
         self._farewell_heard: Incarnation | None = None
@@ -123,8 +123,8 @@ class Session:
 
     @property
     def _secret(self) -> bytes:
-        assert self.last_words is not None, "nothing was ever announced"
-        return self.last_words.secret
+        assert self.death_certificate is not None, "nothing was ever announced"
+        return self.death_certificate.secret
 
     @property
     def lease(self) -> Lease:
@@ -407,9 +407,11 @@ class Session:
         past = self._noting.past
         incarnation = Incarnation(self._chance())
         self._announced = incarnation
-        self.last_words = NodeDied(self.core.node, incarnation, secret_of(self._key, self.core.node, incarnation))
-        seal = seal_of(self.last_words.secret)
-        self._service.announce(self.last_words)
+        self.death_certificate = NodeDied(
+            self.core.node, incarnation, secret_of(self._key, self.core.node, incarnation)
+        )
+        seal = seal_of(self.death_certificate.secret)
+        self._service.announce(self.death_certificate)
         self.core.incarnate(
             incarnation, self._whole({}), seal
         )  # it may be of another history: the join's answer says so

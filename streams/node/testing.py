@@ -311,7 +311,7 @@ class LocalCluster:
         """End a node as `kill -9` would: it releases nothing. Its sentinel speaks for it unless `certificate` is False,
         as when the machine is lost: then it is out of the membership once its lease is over."""
         self._link(name).end(f"Node {name!r} was killed.")
-        died = self._nodes[name].last_words
+        died = self._nodes[name].death_certificate
         if certificate and died:
             self.log.put(Topic.HEARTBEATS, name, CODEC.encode(died))
         del self._links[name]

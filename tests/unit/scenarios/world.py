@@ -278,8 +278,8 @@ class World:
             case Coordinator():
                 died: m.NodeDied | terms.CoordinatorDied = terms.CoordinatorDied(process.name, process.driver.life)
             case Member():
-                assert process.session.last_words is not None, "it has asked to join"
-                died = process.session.last_words
+                assert process.session.death_certificate is not None, "it has asked to join"
+                died = process.session.death_certificate
         self.log.put(Topic.HEARTBEATS, process.name, CODEC.encode(died))
 
     def process(self, name: str) -> Process:
