@@ -412,13 +412,12 @@ class Session:
         )
         seal = seal_of(self.death_certificate.secret)
         self._service.announce(self.death_certificate)
-        self.core.incarnate(
-            incarnation, self._whole({}), seal
-        )  # it may be of another history: the join's answer says so
+        # What it holds may be of another history: the join's answer says so.
+        self.core.incarnate(incarnation, self._whole({}), seal)
         self._join = RequestId(joining(requester_of(self.core.node, incarnation)), 1)  # however many others are open
         row = self.core.state.get(NodeRow, self.core.node)
-        is_same = row is not None and row.is_member and bool(row.folder) and row.folder == self._joiner.folder
-        replaces = row.incarnation if row is not None and is_same else None
+        held_same_lock = row is not None and row.is_member and bool(row.folder) and row.folder == self._joiner.folder
+        replaces = row.incarnation if row is not None and held_same_lock else None
         joiner = msgspec.structs.replace(
             self._joiner,
             incarnation=incarnation,
