@@ -31,10 +31,10 @@ from topolog.events.errors import BadInput, LogDiverged, Unreachable
 from topolog.events.framing import unframed
 from topolog.events.ids import Offset
 from topolog.events.kafka_ends import Ends, Place
-from topolog.events.kafka_errors import DENIED, denied, producing
+from topolog.events.kafka_errors import DENIED, denied, not_delivered, producing
 from topolog.events.kafka_outage import UNTAKEN_S, Attention, Outage, Standstill
 from topolog.events.last_read import LastRead
-from topolog.events.log import Denied, Entry, Headers, OnDelivery, Partition
+from topolog.events.log import Entry, Headers, OnDelivery, Partition
 from topolog.events.topics import PARTITIONS, RECORD_BYTES_MAX, Topic, topic_name
 
 KafkaSettings = Mapping[str, str]
@@ -288,6 +288,7 @@ class KafkaWriter:
     ) -> None:
         self._names = {topic: topic_name(cluster, topic) for topic in Topic}
         self._attention = Attention(_ends(settings), UNTAKEN_S)
+        self._connection = settings
         self._settings = {
             **settings,
             **_IMPATIENT,
@@ -342,8 +343,12 @@ class KafkaWriter:
     def _on_delivery(self, on_delivery: OnDelivery | None, error: KafkaError | None, message: Message) -> None:
         if error is None:
             self._attention.got()
-        if on_delivery is not None:
-            on_delivery(*((None, Offset(_number(message.offset()))) if error is None else (_told(error), None)))
+        if on_delivery is None:
+            return
+        if error is None:
+            on_delivery(None, Offset(_number(message.offset())))
+        else:
+            on_delivery(not_delivered(self._connection, _text(message.topic()), error), None)
 
     def serve(self) -> None:
         with producing():
@@ -375,10 +380,6 @@ class KafkaWriter:
     def close(self) -> None:
         with contextlib.suppress(LogDiverged, Unreachable):
             self.flush(5)
-
-
-def _told(error: KafkaError) -> str:
-    return Denied(error.str()) if error.code() in DENIED else error.str()
 
 
 def _ends(settings: KafkaSettings, level: IsolationLevel = IsolationLevel.READ_UNCOMMITTED) -> Ends:

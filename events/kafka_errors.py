@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 
 from confluent_kafka import KafkaError, KafkaException
 
-from topolog.events.errors import LogDiverged, NotAllowed, Unreachable
+from topolog.events.errors import LogDiverged, NotAllowed, TopologError, Unreachable
 
 _NOT_LET_IN = (KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED, KafkaError._SSL)
 DENIED = (
@@ -34,6 +34,14 @@ def denied(settings: Mapping[str, str], topic: str) -> NotAllowed:
         f"The broker at {settings.get('bootstrap.servers', '')} does not let {who} use topic {topic}.",
         hint="`topolog cluster init --plan` prints what each role needs.",
     )
+
+
+def not_delivered(settings: Mapping[str, str], topic: str, error: KafkaError) -> TopologError:
+    """What librdkafka says of a record that it did not deliver: NotAllowed if the broker has turned it away for want
+    of rights, else Unreachable, and it may still arrive."""
+    if error.code() in DENIED:
+        return denied(settings, topic)
+    return Unreachable(f"Topic {topic} did not confirm the record: {error.str()}.")
 
 
 @contextlib.contextmanager

@@ -9,24 +9,21 @@ and the sends of a writer that has been deposed may still land.
 import threading
 import zlib
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Protocol
 
 import msgspec
 
-from topolog.events.errors import LogDiverged
+from topolog.events.errors import LogDiverged, NotAllowed, TopologError, Unreachable
 from topolog.events.ids import Offset
 from topolog.events.stamp import HEADER_NAME, opens_term
 from topolog.events.topics import PARTITIONS, Topic
 
 Partition = tuple[Topic, int]
 Headers = Sequence[tuple[str, bytes]]
-OnDelivery = Callable[[str | None, Offset | None], None]
-"""Called once per append: (None, its offset) when the log has the record, (the error, None) when it never will."""
-
-
-class Denied(str):
-    """The error of an append to a topic that the broker does not let this process write: to repeat it is in vain."""
+OnDelivery = Callable[[TopologError | None, Offset | None], None]
+"""Called once per append: (None, its offset) when the log has the record; (NotAllowed, None) when the broker has turned
+it away, until it hears of other rights; (Unreachable, None) when it was given up, though it may still arrive."""
 
 
 class Entry(msgspec.Struct, frozen=True):
@@ -132,9 +129,10 @@ class InMemoryLog:
             (topic, number): [] for topic, count in PARTITIONS.items() for number in range(count)
         }
 
-    def writer(self, *, prompt: bool = True) -> "InMemoryWriter":
-        """A writer whose appends land at once, or, if not `prompt`, when `land` is called."""
-        return InMemoryWriter(self, prompt)
+    def writer(self, *, prompt: bool = True, denied: Collection[Topic] = ()) -> "InMemoryWriter":
+        """A writer whose appends land at once, or, if not `prompt`, when `land` is called; those to topics that are
+        `denied` to it fail then with NotAllowed."""
+        return InMemoryWriter(self, prompt, denied)
 
     def reader(self) -> "InMemoryReader":
         return InMemoryReader(self)
@@ -180,12 +178,13 @@ class InMemoryWriter:
     `interruptions` counts how often its connection was lost.
     """
 
-    def __init__(self, log: InMemoryLog, prompt: bool) -> None:
+    def __init__(self, log: InMemoryLog, prompt: bool, denied: Collection[Topic] = ()) -> None:
         self._log = log
         self.prompt = prompt
+        self._denied = denied
         self.interruptions = 0
         self._in_flight: deque[_Append] = deque()
-        self._answers: deque[tuple[OnDelivery, str | None, Offset | None]] = deque()
+        self._answers: deque[tuple[OnDelivery, TopologError | None, Offset | None]] = deque()
 
     @property
     def in_flight(self) -> int:
@@ -200,17 +199,20 @@ class InMemoryWriter:
                 self.land()
 
     def land(self, count: int | None = None) -> None:
-        """The oldest `count` sends in flight (all if None) reach the log."""
+        """The oldest `count` sends in flight (all if None) reach the log, or are turned away by it."""
         with self._log.changed:
             for send in self._take(count):
-                entry = self._log.put(send.topic, send.key, send.value, send.headers)
-                self._answer(send, None, entry.offset)
+                if send.topic in self._denied:
+                    self._answer(send, _denied(send.topic), None)
+                else:
+                    entry = self._log.put(send.topic, send.key, send.value, send.headers)
+                    self._answer(send, None, entry.offset)
 
-    def fail(self, count: int | None = None, error: str = "lost") -> None:
+    def fail(self, count: int | None = None, error: TopologError | None = None) -> None:
         """The oldest `count` sends in flight (all if None) are lost for good."""
         with self._log.changed:
             for send in self._take(count):
-                self._answer(send, error, None)
+                self._answer(send, error or Unreachable("The record is lost."), None)
 
     def interrupt(self) -> None:
         """The connection is lost, and with it what is in flight."""
@@ -234,9 +236,16 @@ class InMemoryWriter:
     def _take(self, count: int | None) -> Iterable[_Append]:
         return [self._in_flight.popleft() for _ in range(len(self._in_flight) if count is None else count)]
 
-    def _answer(self, send: _Append, error: str | None, offset: Offset | None) -> None:
+    def _answer(self, send: _Append, error: TopologError | None, offset: Offset | None) -> None:
         if send.on_delivery:
             self._answers.append((send.on_delivery, error, offset))
+
+
+def _denied(topic: Topic) -> NotAllowed:
+    return NotAllowed(
+        f"The broker does not let this writer use topic {topic.short_name}.",
+        hint="`topolog cluster init --plan` prints what each role needs.",
+    )
 
 
 class InMemoryReader:

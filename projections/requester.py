@@ -11,10 +11,10 @@ from concurrent.futures import Future
 from topolog.events import telemetry
 from topolog.events.asked import RequestId
 from topolog.events.asking import OpenRequests
-from topolog.events.errors import NotAllowed, OutcomeUnknown, Unreachable
+from topolog.events.errors import NotAllowed, OutcomeUnknown, TopologError, Unreachable
 from topolog.events.failpoints import reach
 from topolog.events.ids import Offset
-from topolog.events.log import Denied, Headers, LogWriter
+from topolog.events.log import Headers, LogWriter
 from topolog.events.requests import AnyRequest, subject_of
 from topolog.events.topics import Topic
 
@@ -68,22 +68,22 @@ class Requester:
         return 0 < request.sequence <= self._issued.get(request.requester, 0)
 
     def send(self, request: AnyRequest, value: bytes) -> Future[None]:
-        """Append the request; the future ends when the log has it, with OutcomeUnknown if the producer gives it up, and
-        NotAllowed if the broker does not let this process write it.
+        """Append the request; the future ends when the log has it, with NotAllowed if the broker does not let
+        this process write it, with OutcomeUnknown if the producer gives it up.
 
         Raises Unreachable if the producer does not take it, for then nothing has left this process.
         """
         delivered: Future[None] = Future()
 
-        def on_delivery(error: str | None, _: Offset | None) -> None:
+        def on_delivery(error: TopologError | None, _: Offset | None) -> None:
             self.in_flight -= 1
             if error is None:
                 delivered.set_result(None)
             else:
                 self._count(request.id, -1)
                 self.close_unsent(request.id)
-                unknown = self.outcome_unknown(request.id, error)
-                delivered.set_exception(_not_let(Topic.OPERATIONS, error) if isinstance(error, Denied) else unknown)
+                is_denied = isinstance(error, NotAllowed)
+                delivered.set_exception(error if is_denied else self.outcome_unknown(request.id, error.message))
 
         subject, cluster = subject_of(request), self._cluster
         try:
@@ -102,21 +102,19 @@ class Requester:
         return delivered
 
     def send_again(self, topic: Topic, key: str, value: bytes, headers: Headers) -> Future[Offset | None]:
-        """Append a record as it was; the future ends when the log has it, with Unreachable if it never will, and
-        NotAllowed if the broker does not let this process write the topic.
+        """Append a record as it was; the future ends when the log has it, with Unreachable if the producer gives it up,
+        with NotAllowed if the broker does not let this process write it.
 
         Raises Unreachable if the producer does not take it.
         """
         delivered: Future[Offset | None] = Future()
 
-        def on_delivery(error: str | None, offset: Offset | None) -> None:
+        def on_delivery(error: TopologError | None, offset: Offset | None) -> None:
             self.in_flight -= 1
             if error is None:
                 delivered.set_result(offset)
-            elif isinstance(error, Denied):
-                delivered.set_exception(_not_let(topic, error))
             else:
-                delivered.set_exception(Unreachable(f"The Kafka broker at {self._address} did not take it: {error}."))
+                delivered.set_exception(error)
 
         self._writer.append(topic, key, value, headers, on_delivery)
         self.in_flight += 1
@@ -126,10 +124,10 @@ class Requester:
         """End the futures of what has been answered."""
         self._writer.serve()
 
-    def outcome_unknown(self, request: RequestId, error: str) -> OutcomeUnknown:
-        """What to say when the broker has not confirmed a request that was handed to the producer."""
+    def outcome_unknown(self, request: RequestId, why: str) -> OutcomeUnknown:
+        """What to say, with the sentence `why`, when the broker has not confirmed a request that the producer has."""
         return OutcomeUnknown(
-            f"The Kafka broker at {self._address} did not confirm request {request}: {error}.",
+            f"The Kafka broker at {self._address} did not confirm request {request}: {why}",
             request_id=str(request),
             hint=f"It may still arrive. Repeat it as it is, with the header Idempotency-Key: {request}.",
         )
@@ -137,10 +135,3 @@ class Requester:
     def _count(self, request: RequestId, copies: int) -> None:
         if request in self._copies:
             self._copies[request] += copies
-
-
-def _not_let(topic: Topic, error: Denied) -> NotAllowed:
-    return NotAllowed(
-        f"The broker does not let this API write {topic.short_name}: {error}. Nothing was written.",
-        hint="Give its account the access that `topolog cluster init --plan` prints, then repeat the request.",
-    )

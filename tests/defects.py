@@ -95,8 +95,8 @@ DEFECTS = (
     Defect(
         "Two processes without a folder prove each other gone",
         "streams/rules/membership.py",
-        "is_same = bool(joiner.folder) and joiner.folder == former.folder",
-        "is_same = joiner.folder == former.folder",
+        "held_same_lock = bool(joiner.folder) and joiner.folder == former.folder",
+        "held_same_lock = joiner.folder == former.folder",
         "tests/unit/streams/rules/test_membership.py::test_no_lock_on_either_side_proves_nothing",
     ),
     Defect(

@@ -69,7 +69,7 @@ class Desk:
     async def send(self, request: AnyRequest, value: bytes, timeout_s: float) -> None:
         """Append the request; raises Unreachable if nothing left, OutcomeUnknown unless the broker says it has it."""
         patience_s = max(1.0, min(DELIVERY_TIMEOUT_S, timeout_s))
-        overdue = self.requester.outcome_unknown(request.id, f"no answer within {patience_s:g} s")
+        overdue = self.requester.outcome_unknown(request.id, f"No answer within {patience_s:g} s.")
         await self.delivered(self.requester.send(request, value), patience_s, overdue)
 
     async def delivered(self, delivery: Future[R], patience_s: float, overdue: TopologError) -> R:

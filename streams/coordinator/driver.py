@@ -16,7 +16,7 @@ from functools import partial
 import msgspec
 
 from topolog.events.codec import CODEC, Codec
-from topolog.events.errors import DamagedStore, Poisoned
+from topolog.events.errors import DamagedStore, Poisoned, TopologError
 from topolog.events.failpoints import reach
 from topolog.events.fold import Ignored
 from topolog.events.ids import NOWHERE, Offset, Position
@@ -434,7 +434,7 @@ class Driver:
                 self._writer.append(Topic.DECISIONS, self._cluster, outgoing.value, headers, on_delivery)
             places.leave(some)
 
-    def _on_delivery(self, sender: Core, error: str | None, _: Offset | None) -> None:
+    def _on_delivery(self, sender: Core, error: TopologError | None, _: Offset | None) -> None:
         """`sender` may be a core that was deposed long ago: its late failures say nothing of the present one."""
         if error is not None and sender.role is not Role.DEPOSED:
             _LOGGER.error("an append failed for good: %s", error)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import msgspec
 
 from topolog.events import dead_letters
+from topolog.events.errors import TopologError
 from topolog.events.failpoints import reach
 from topolog.events.ids import Offset
 from topolog.events.log import Entry, LogWriter
@@ -44,7 +45,7 @@ class Burials:
         reach("coordinator.buried")
 
 
-def _on_buried(error: str | None, _: Offset | None) -> None:
+def _on_buried(error: TopologError | None, _: Offset | None) -> None:
     if error is not None:
         _LOGGER.error("a dead letter was lost: %s", error)
 

@@ -69,7 +69,7 @@ class Snapshots:
         self._log_bytes = 0
         self._not_before_ns = 0
         self._making: Iterator[bool] | None = None
-        self._answer: tuple[str | None, Offset | None] | None = None
+        self._answer: tuple[TopologError | None, Offset | None] | None = None
         self.count = 0
 
     @property
@@ -154,7 +154,7 @@ class Snapshots:
         self._answer = None
         self._writer.append(Topic.SNAPSHOTS, self._cluster, value, on_delivery=self._on_delivery)
 
-    def _on_delivery(self, error: str | None, offset: Offset | None) -> None:
+    def _on_delivery(self, error: TopologError | None, offset: Offset | None) -> None:
         self._answer = error, offset
 
     def _await_delivery(self) -> Generator[bool, None, Offset]:

@@ -17,7 +17,7 @@ from collections.abc import Callable
 import msgspec
 
 from topolog.events.codec import CODEC, Decision
-from topolog.events.errors import NotFound, Poisoned, Refused, Unreachable
+from topolog.events.errors import NotFound, Poisoned, Refused, TopologError, Unreachable
 from topolog.events.fold import Fold, Ignored, next_term
 from topolog.events.ids import Offset, Position, Term
 from topolog.events.log import LogReader, LogWriter
@@ -63,7 +63,7 @@ class Voider:
         self._life = life
         self._fold = Fold()
         self._search: Search | None = None
-        self._failure: str | None = None
+        self._failure: TopologError | None = None
 
     def find(self) -> Finding | None:
         """The first record that cannot be folded and is not voided, None if there is none up to the end of the log."""
@@ -182,7 +182,7 @@ class Voider:
     def _send(self, stamp: bytes, value: bytes) -> None:
         self._writer.append(Topic.DECISIONS, self._cluster, value, ((HEADER_NAME, stamp),), self._on_delivery)
 
-    def _on_delivery(self, error: str | None, _: Offset | None) -> None:
+    def _on_delivery(self, error: TopologError | None, _: Offset | None) -> None:
         self._failure = self._failure or error
 
     def _read_until(self, search: Search, is_met: Callable[[], bool]) -> tuple[bytes | None, bytes] | None:
@@ -191,7 +191,7 @@ class Voider:
         while True:
             self._writer.serve()
             if self._failure:
-                raise Unreachable(f"The log did not take a record: {self._failure}.", hint=_RUN_AGAIN)
+                raise Unreachable(f"The log did not take a record: {self._failure.message}", hint=_RUN_AGAIN)
             for entry in self._reader.poll(0.1):
                 if entry.topic is Topic.DECISIONS and not is_met():
                     search.read(entry)

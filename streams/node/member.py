@@ -142,12 +142,11 @@ class Member(Sharing, Schema):
             if self._folder:
                 joiner = msgspec.structs.replace(joiner, folder=self._folder.acquire())
                 undo.callback(self._folder.let_go)
-            self._reader, self._writer = self._connect()
+            self._reader, self._writer = reader, writer = self._connect()
             undo.callback(self._reader.close)
             undo.callback(self._writer.close)
-            self._session = Session(self._reader, self._writer, self._clock, joiner, self._hooks, disk=self._past)
-            if self._folder:
-                self._session.key = self._folder.key
+            key = self._folder.key if self._folder else None
+            self._session = Session(reader, writer, self._clock, joiner, self._hooks, disk=self._past, key=key)
             self.lease = LeaseGuard(self._clock, self._session, is_client=self._kind is NodeKind.CLIENT)
             self._declaring = Declaring(self._session, self._waits, lambda: self._may_rely_on_what_it_knows)
             tell_children(self)
@@ -296,9 +295,9 @@ class Member(Sharing, Schema):
                 stopped.result(_CLOSE_TIMEOUT_S)
 
     @property
-    def last_words(self) -> NodeDied | None:
+    def death_certificate(self) -> NodeDied | None:
         """What its sentinel says when this process has died; None before it first asks to join."""
-        return self._session.last_words
+        return self._session.death_certificate
 
     def _end_threads(self) -> None:
         self._stopping.set()

@@ -8,10 +8,10 @@ import msgspec
 from topolog.events import telemetry
 from topolog.events.asked import RequestId, RequestRef
 from topolog.events.asking import OpenRequests, digest_of, encode_request, refusal_of
-from topolog.events.errors import BadInput, NotAllowed, Refused
+from topolog.events.errors import BadInput, NotAllowed, Refused, TopologError
 from topolog.events.failpoints import reach
 from topolog.events.levels import FIRST_LEVEL
-from topolog.events.log import Denied, Headers, LogWriter
+from topolog.events.log import Headers, LogWriter
 from topolog.events.operations import HINT, is_operation, topic_of
 from topolog.events.requesters import highest_of, operating
 from topolog.events.requests import AnyRequest, OutcomeRow, Status, is_forgotten, outcome_of
@@ -36,7 +36,10 @@ class _Sent(msgspec.Struct, frozen=True):
 
 
 class OwnRequests:
-    """Any thread may send and ask; the thread that applies the log notes outcomes. `name` is unique to this process."""
+    """Any thread may send and ask; the thread that applies the log notes outcomes. `name` is unique to this process.
+
+    `denials`: how many the broker has not let it write, so that whoever waits for one is told, whatever else happens.
+    """
 
     def __init__(self, name: str, core: NodeCore, writer: LogWriter, clock: Clock, measures: NodeMeasures) -> None:
         self._core = core
@@ -49,6 +52,7 @@ class OwnRequests:
         self._unanswered: dict[RequestId, _Sent] = {}
         self._outcomes: dict[RequestId, OutcomeRow] = {}
         self._denied: dict[RequestId, NotAllowed] = {}
+        self.denials = 0
 
     def ask(self, request: AnyRequest) -> RequestId:
         """Number a request and append it to the topic of its kind; raises Overloaded, and as `send` does."""
@@ -97,15 +101,15 @@ class OwnRequests:
                 lambda error, _: None if error is None else self._not_taken(request, error),
             )
 
-    def _not_taken(self, request: RequestId, error: str) -> None:
+    def _not_taken(self, request: RequestId, error: TopologError) -> None:
         """The broker has not taken it: it is sent again, unless that is in vain."""
         sent = self._unanswered.get(request)
-        if sent is None or sent.topic is not Topic.OPERATIONS or not isinstance(error, Denied):
+        if sent is None or sent.topic is not Topic.OPERATIONS or not isinstance(error, NotAllowed):
             self.send_again(request)  # what every node may write is written once the broker has heard of its rights
         elif self._unanswered.pop(request, None):
-            message = f"The broker does not let node {self._core.node!r} write {sent.topic.short_name}: {error}."
-            self._denied[request] = NotAllowed(message, hint=HINT)
+            self._denied[request] = NotAllowed(error.message, hint=HINT)
             _keep_newest(self._denied)
+            self.denials += 1
             self._close(request)
 
     def outcome(self, request: RequestId) -> OutcomeRow | None:

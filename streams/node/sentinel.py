@@ -43,7 +43,7 @@ from topolog.events.topics import Topic
 
 _LOGGER = logging.getLogger("topolog.sentinel")
 
-LAST_WORDS_S: Final = 60
+CERTIFICATE_S: Final = 60
 """How long a sentinel tries to be heard: a crashed broker is replaced by then, and leases are over."""
 
 _MODULE = "topolog.streams.node.sentinel"
@@ -242,11 +242,11 @@ class _Ward:
             return
         certificate = base64.b64decode(self.words["certificate"])
         self.writer.append(Topic.HEARTBEATS, self.words["key"], certificate)
-        self.writer.flush(LAST_WORDS_S)
+        self.writer.flush(CERTIFICATE_S)
 
     def _obey(self, message: Mapping[str, Any]) -> None:
         if "kafka" in message:
-            self.writer = KafkaWriter(message["kafka"], message["cluster"], timeout_ms=LAST_WORDS_S * 1000)
+            self.writer = KafkaWriter(message["kafka"], message["cluster"], timeout_ms=CERTIFICATE_S * 1000)
             self.writer.connect(Topic.HEARTBEATS)
         elif "certificate" in message:
             self.words = message

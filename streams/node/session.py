@@ -68,24 +68,27 @@ class Session:
     """`joiner` says who joins; its incarnation is replaced by a fresh one at each join. `chance` draws 63 bits.
     `disk` is that of the joiner's data folder, if it is a server and has one; `codec` that of its build.
 
-    `key`: from which the secrets of its lives follow (`events/proof.py`); to be set to that of the folder, if there is
-    one, before the first step. `last_words`: the certificate of the life that was announced last, for whoever outlives
-    this process.
+    `key`: that of the joiner's data folder, from which the secrets of its lives follow (`events/proof.py`); who has no
+    folder, and hence nothing to show to a later process, may leave it out. `death_certificate`: that of the life that
+    was announced last, for whoever outlives this process.
 
     `folding` is held while the state changes, for those who look at it from another thread.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 (keyword settings of one object, each explained above)
         self,
         reader: LogReader,
         writer: LogWriter,
         clock: Clock,
         joiner: Joiner,
         service: Service = Service(),  # noqa: B008 (it has no state)
+        *,
         chance: Callable[[], int] = lambda: secrets.randbits(63),
         disk: PastDisk | None = None,
         codec: Codec = CODEC,
+        key: bytes | None = None,
     ) -> None:
+        assert key or not joiner.folder, "without the folder's key no later process proves that this one is gone"
         capabilities = (*joiner.capabilities, announced(codec.newest_level))
         joiner = msgspec.structs.replace(joiner, capabilities=capabilities)
         self.core = NodeCore(NodeId(joiner.node), capabilities, service.running, codec)
@@ -107,8 +110,8 @@ class Session:
         self._join: RequestId | None = None
         self._beating = threading.Lock()
         self._next_beat_ns = 0
-        self.key = secrets.token_bytes(SECRET_BYTES)
-        self.last_words: NodeDied | None = None
+        self._key = key or secrets.token_bytes(SECRET_BYTES)
+        self.death_certificate: NodeDied | None = None
         self._released = False
         self._announced: Incarnation | None = None
         self._farewell_heard: Incarnation | None = None
@@ -120,8 +123,8 @@ class Session:
 
     @property
     def _secret(self) -> bytes:
-        assert self.last_words is not None, "nothing was ever announced"
-        return self.last_words.secret
+        assert self.death_certificate is not None, "nothing was ever announced"
+        return self.death_certificate.secret
 
     @property
     def lease(self) -> Lease:
@@ -144,10 +147,11 @@ class Session:
         return row.margin_ms if row else _DEFAULT_MARGIN_MS
 
     def step(self, timeout_s: float) -> bool:
-        """Read and apply what is there, waiting up to `timeout_s`; returns whether anything was.
+        """Read and apply what is there, waiting up to `timeout_s`; returns whether anything was, or a request denied.
 
         Raises the error that ends this node for good, after which it is fenced.
         """
+        denials = self.requests.denials
         try:
             entries = self._reader.poll(timeout_s)
             if self._restorer:
@@ -159,7 +163,7 @@ class Session:
         except TopologError as error:
             self.fail(error)
             raise
-        return bool(entries)
+        return bool(entries) or self.requests.denials != denials
 
     def _restore(self, restorer: Restorer, entries: Sequence[Entry], now_ns: int) -> None:
         """Go on towards the place in the log from which to read; until it is found this node knows nothing."""
@@ -255,12 +259,13 @@ class Session:
             self._unsay_map()
             raise
 
-    def _on_map_delivered(self, error: str | None, _: Offset | None) -> None:
-        if error is not None:
-            if error != self._map_trouble:
-                _LOGGER.warning("%s cannot send its single map, and goes on trying: %s", self.core.node, error)
+    def _on_map_delivered(self, error: TopologError | None, _: Offset | None) -> None:
+        trouble = error.message if error else None
+        if trouble is not None:
+            if trouble != self._map_trouble:
+                _LOGGER.warning("%s cannot send its single map, and goes on trying: %s", self.core.node, trouble)
             self._unsay_map()
-        self._map_trouble = error
+        self._map_trouble = trouble
 
     def _unsay_map(self) -> None:
         """A service may report from another thread at this moment."""
@@ -332,7 +337,7 @@ class Session:
         reach("node.released")
 
     def _farewell_of(self, incarnation: Incarnation) -> OnDelivery:
-        def on_delivery(error: str | None, _: Offset | None) -> None:
+        def on_delivery(error: TopologError | None, _: Offset | None) -> None:
             if error is None:
                 self._farewell_heard = incarnation
 
@@ -402,22 +407,23 @@ class Session:
         past = self._noting.past
         incarnation = Incarnation(self._chance())
         self._announced = incarnation
-        self.last_words = NodeDied(self.core.node, incarnation, secret_of(self.key, self.core.node, incarnation))
-        seal = seal_of(self.last_words.secret)
-        self._service.announce(self.last_words)
-        self.core.incarnate(
-            incarnation, self._whole({}), seal
-        )  # it may be of another history: the join's answer says so
+        self.death_certificate = NodeDied(
+            self.core.node, incarnation, secret_of(self._key, self.core.node, incarnation)
+        )
+        seal = seal_of(self.death_certificate.secret)
+        self._service.announce(self.death_certificate)
+        # What it holds may be of another history: the join's answer says so.
+        self.core.incarnate(incarnation, self._whole({}), seal)
         self._join = RequestId(joining(requester_of(self.core.node, incarnation)), 1)  # however many others are open
         row = self.core.state.get(NodeRow, self.core.node)
-        is_same = row is not None and row.is_member and bool(row.folder) and row.folder == self._joiner.folder
-        replaces = row.incarnation if row is not None and is_same else None
+        held_same_lock = row is not None and row.is_member and bool(row.folder) and row.folder == self._joiner.folder
+        replaces = row.incarnation if row is not None and held_same_lock else None
         joiner = msgspec.structs.replace(
             self._joiner,
             incarnation=incarnation,
             replaces=replaces,
             seal=seal,
-            proof=b"" if replaces is None else secret_of(self.key, self.core.node, replaces),
+            proof=b"" if replaces is None else secret_of(self._key, self.core.node, replaces),
         )
         assert self.core.log_id is not None
         self.requests.send(JoinRequested(self._join, self.core.log_id, self.core.node, "", joiner, past))

@@ -17,7 +17,7 @@ and fences the object, for the process goes on and must not act.
 
 import math
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Self, TypeVar
 
@@ -52,10 +52,17 @@ class Link:
     """The connection of one process to the log: reader and writer in one, which can be cut, healed and ended.
 
     `has_failed` says whether its process has ended for good by itself. One that `is_hung` reads nothing and goes on
-    sending, as a process does of which a hook does not return; `is_reading` says whether a read is under way.
+    sending, as a process does of which a hook does not return; `is_reading` says whether a read is under way. What is
+    sent to topics that are `denied` fails with NotAllowed.
     """
 
-    def __init__(self, log: InMemoryLog, clock: Clock, has_failed: Callable[[], bool] = lambda: False) -> None:
+    def __init__(
+        self,
+        log: InMemoryLog,
+        clock: Clock,
+        has_failed: Callable[[], bool] = lambda: False,
+        denied: Collection[Topic] = (),
+    ) -> None:
         self.turns = 0
         self.beaten_ns = -1
         self.is_cut = False
@@ -65,7 +72,7 @@ class Link:
         self._clock = clock
         self._has_failed = has_failed
         self._reader = log.reader()
-        self._writer = log.writer(prompt=False)
+        self._writer = log.writer(prompt=False, denied=denied)
         self._end: str | None = None
 
     @property
@@ -146,10 +153,22 @@ class Link:
 
 
 class LocalCluster:
-    """One cluster with one coordinator. `clock` may be a SystemClock, for tests that want real time to pass."""
+    """One cluster with one coordinator. `clock` may be a SystemClock, for tests that want real time to pass.
 
-    def __init__(self, name: str = "local", *, terms: LeaseTerms = TERMS, clock: Clock | None = None) -> None:
+    As on a broker with access lists, only the nodes named in `operators` may ask for what is an operator's, such as
+    `reset_group`: others get NotAllowed.
+    """
+
+    def __init__(
+        self,
+        name: str = "local",
+        *,
+        terms: LeaseTerms = TERMS,
+        clock: Clock | None = None,
+        operators: Collection[str] = (),
+    ) -> None:
         self.name = name
+        self._operators = frozenset(operators)
         self.terms = terms
         self.clock = clock or ManualClock()
         self.log = InMemoryLog(self.clock.wall_ms)
@@ -292,7 +311,7 @@ class LocalCluster:
         """End a node as `kill -9` would: it releases nothing. Its sentinel speaks for it unless `certificate` is False,
         as when the machine is lost: then it is out of the membership once its lease is over."""
         self._link(name).end(f"Node {name!r} was killed.")
-        died = self._nodes[name].last_words
+        died = self._nodes[name].death_certificate
         if certificate and died:
             self.log.put(Topic.HEARTBEATS, name, CODEC.encode(died))
         del self._links[name]
@@ -324,7 +343,8 @@ class LocalCluster:
     def _connect(self, name: str, node: Member) -> tuple[LogReader, LogWriter]:
         if name in self._links and self._links[name].is_live:
             self._links[name].end(f"Another node {name!r} was made.")
-        link = self._links[name] = Link(self.log, self.clock, lambda: node.failure is not None)
+        denied = () if name in self._operators else (Topic.OPERATIONS,)
+        link = self._links[name] = Link(self.log, self.clock, lambda: node.failure is not None, denied)
         self._nodes[name] = node
         return link, link
 

@@ -16,7 +16,7 @@ from topolog.events import repair_requests as rr
 from topolog.events.asked import RequestId, RequestRef
 from topolog.events.asking import OpenRequests, encode_request
 from topolog.events.codec import CODEC
-from topolog.events.errors import BadInput, Overloaded, Unreachable
+from topolog.events.errors import BadInput, Overloaded, TopologError, Unreachable
 from topolog.events.failpoints import reach
 from topolog.events.ids import Offset
 from topolog.events.log import LogWriter
@@ -134,11 +134,11 @@ class Reports:
         task = TaskId(row.session, row.index, told.step.number, "", 0)
         taken, lost = [], list[str]()
 
-        def on_delivery(error: str | None, offset: Offset | None) -> None:
+        def on_delivery(error: TopologError | None, offset: Offset | None) -> None:
             if error is None:
                 taken.append(offset)
             else:
-                lost.append(error)
+                lost.append(error.message)
 
         try:
             for number, payload in enumerate(payloads):

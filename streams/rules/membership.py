@@ -242,8 +242,8 @@ def _proves_it_gone(joiner: Joiner, former: NodeRow) -> bool:
 
     Another folder, or none on either side, proves nothing: the former process may live on another machine.
     """
-    is_same = bool(joiner.folder) and joiner.folder == former.folder and joiner.replaces == former.incarnation
-    return is_same and seal_of(joiner.proof) == former.seal
+    held_same_lock = bool(joiner.folder) and joiner.folder == former.folder
+    return held_same_lock and joiner.replaces == former.incarnation and seal_of(joiner.proof) == former.seal
 
 
 def _check_joiner(state: State, joiner: Joiner) -> None:

@@ -13,6 +13,7 @@ from functools import partial
 
 import msgspec
 
+from topolog.events.errors import TopologError, Unreachable
 from topolog.events.ids import Offset
 from topolog.events.log import Entry, Headers, InMemoryLog, OnDelivery, Partition
 from topolog.events.topics import Topic
@@ -199,7 +200,7 @@ class Writer:
         self._link = link
         self._under_way: dict[Topic, deque[Send]] = {topic: deque() for topic in Topic}
         self._held: list[Topic] = []
-        self._answers: deque[tuple[OnDelivery, str | None, Offset | None]] = deque()
+        self._answers: deque[tuple[OnDelivery, TopologError | None, Offset | None]] = deque()
 
     def append(
         self, topic: Topic, key: str, value: bytes, headers: Headers = (), on_delivery: OnDelivery | None = None
@@ -231,7 +232,7 @@ class Writer:
         """Some of the oldest sends have been under way for too long: they fail for good."""
         for under_way in self._under_way.values():
             for _ in range(self._chance.randint(0, len(under_way))):
-                self._answer(under_way.popleft(), "timed out", None)
+                self._answer(under_way.popleft(), Unreachable("The record has timed out."), None)
 
     def die(self) -> None:
         """The process has died: the kernel still sends the first of what it had, the rest never was."""
@@ -254,11 +255,11 @@ class Writer:
         if send.fate in (Fate.LANDS, Fate.TWICE):
             self._answer(send, None, offset)
         else:
-            self._answer(send, "lost", None)
+            self._answer(send, Unreachable("The record is lost."), None)
 
     def _put_late(self, send: Send) -> None:
         self._broker.put(send)
 
-    def _answer(self, send: Send, error: str | None, offset: Offset | None) -> None:
+    def _answer(self, send: Send, error: TopologError | None, offset: Offset | None) -> None:
         if send.on_delivery:
             self._answers.append((send.on_delivery, error, offset))

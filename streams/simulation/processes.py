@@ -83,7 +83,7 @@ class Process:
         self.writer = Writer(life.name, life.timeline, life.chance, life.broker, self.link)
 
     @property
-    def last_words(self) -> NodeDied | CoordinatorDied | None:
+    def death_certificate(self) -> NodeDied | CoordinatorDied | None:
         """What its sentinel says once it is dead, if it has one."""
         return None
 
@@ -127,7 +127,7 @@ class CoordinatorProcess(Process):
         return self.driver.started_from
 
     @property
-    def last_words(self) -> CoordinatorDied:
+    def death_certificate(self) -> CoordinatorDied:
         return CoordinatorDied(self.name, self.driver.life)
 
     def turn(self) -> bool:
@@ -175,7 +175,7 @@ class NodeProcess(Process):
         self.misled = ""
         self.read_began = self.read_held = self.hangs = False
         self._leaving = False
-        self._last_words: NodeDied | None = None
+        self._death_certificate: NodeDied | None = None
         self._told = NOWHERE
         shard_seed = self.chance.getrandbits(32)
         self.disk = disk
@@ -189,8 +189,8 @@ class NodeProcess(Process):
             self.shard,
             chance=lambda: self.chance.getrandbits(63),
             disk=disk.past if joiner.folder and self.is_server else None,
+            key=(joiner.folder or life.name).encode(),
         )
-        self.session.key = (joiner.folder or life.name).encode()
         self._guard = LeaseGuard(self.clock, self.session, is_client=not self.is_server)
         schema = Definitions(joiner, self.clock, self.shard, self.session, self._guard)
         table_chance = random.Random(f"{shard_seed} tables")
@@ -200,8 +200,8 @@ class NodeProcess(Process):
         self._read_turns = 0
 
     @property
-    def last_words(self) -> NodeDied | None:
-        return self._last_words
+    def death_certificate(self) -> NodeDied | None:
+        return self._death_certificate
 
     @property
     def started_from(self) -> Position | None:
@@ -298,7 +298,7 @@ class NodeProcess(Process):
 
     def _note_words(self, died: NodeDied) -> None:
         self.incarnations.add(died.incarnation)
-        self._last_words = died
+        self._death_certificate = died
 
     def _note_heartbeat(self, heartbeat: Heartbeat) -> None:
         self.handed[heartbeat.incarnation, heartbeat.sequence] = self.clock.boottime_ns()

@@ -250,8 +250,8 @@ class World:
 
     def certify(self, process: Process) -> None:
         """The death certificate of the process lands."""
-        if process.last_words is not None:
-            value = CODEC.encode(process.last_words)
+        if process.death_certificate is not None:
+            value = CODEC.encode(process.death_certificate)
             author = f"sentinel of {process.name}"
             self.broker.put(Send(author, Topic.HEARTBEATS, process.machine, value, (), None, Fate.LANDS))
 

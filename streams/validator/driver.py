@@ -186,7 +186,7 @@ class Driver:
             _LOGGER.warning("goes on trying: %s", error)
             self.core.resend(outgoing.id)
 
-    def _on_delivery(self, request: RequestId, error: str | None, _: Offset | None) -> None:
+    def _on_delivery(self, request: RequestId, error: TopologError | None, _: Offset | None) -> None:
         if error is not None:
             _LOGGER.warning("request %s is sent again: %s", request, error)
             self.core.resend(request)

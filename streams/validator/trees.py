@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from topolog.events.codec import CODEC
-from topolog.events.errors import ReplicaFailed
+from topolog.events.errors import ReplicaFailed, TopologError
 from topolog.events.ids import Offset, Position
 from topolog.events.log import Entry, LogReader, LogWriter, Partition
 from topolog.events.repair_tasks import TaskId
@@ -97,7 +97,7 @@ class Trees:
             if time.monotonic() > until_s:
                 raise ReplicaFailed("IO", f"The broker has taken no page for {DELIVERY_LIMIT_S:g} s.")
         if flight.lost:
-            raise ReplicaFailed("IO", f"A page was lost: {flight.lost}.")
+            raise ReplicaFailed("IO", f"A page was lost: {flight.lost}")
 
     # Reading.
 
@@ -162,6 +162,6 @@ class _Flight:
         self.waiting = 0
         self.lost = ""
 
-    def on_delivery(self, error: str | None, _: Offset | None) -> None:
+    def on_delivery(self, error: TopologError | None, _: Offset | None) -> None:
         self.waiting -= 1
-        self.lost = self.lost or error or ""
+        self.lost = self.lost or (error.message if error else "")

@@ -22,6 +22,7 @@ from topolog.events import metadata as md
 from topolog.events import requests as q
 from topolog.events.asked import RequestId
 from topolog.events.codec import CODEC
+from topolog.events.errors import TopologError
 from topolog.events.ids import NOWHERE, Incarnation, NodeId, Offset, Position
 from topolog.events.kafka import KafkaReader, KafkaWriter
 from topolog.events.kafka_admin import KafkaAdmin
@@ -113,7 +114,7 @@ class Work:
             self._offset += 1
 
     def _append(self, outgoing: Outgoing) -> None:
-        def answered(error: str | None, _: Offset | None) -> None:
+        def answered(error: TopologError | None, _: Offset | None) -> None:
             assert error is None, error
             self._in_flight -= 1
 

@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient
 from tests.broker.conftest import Site, eventually
 
 from topolog.events import kafka
-from topolog.events.errors import Fenced, Unreachable
+from topolog.events.errors import Fenced, TopologError, Unreachable
 from topolog.events.ids import Offset
 from topolog.events.kafka import KafkaReader, KafkaWriter
 from topolog.events.kafka_admin import KafkaAdmin
@@ -115,15 +115,16 @@ def test_a_writer_that_finds_no_broker_where_others_do_is_connected_anew(
 ) -> None:
     """A member that delivers nothing is put out, and looks well. What is lost with the old client has failed."""
     lost[:] = [Producer, AdminClient]
-    answers = list[str | None]()
+    answers = list[TopologError | None]()
     with closing(KafkaWriter(site.kafka, site.cluster)) as writer:
         writer.append(Topic.HEARTBEATS, "n1", b"first", (), lambda error, _: answers.append(error))
 
-        def served() -> list[str | None]:
+        def served() -> list[TopologError | None]:
             writer.serve()
             return answers
 
-        assert eventually(served, "the first record to have failed") != [None]
+        (first,) = eventually(served, "the first record to have failed")
+        assert isinstance(first, Unreachable)
         writer.append(Topic.HEARTBEATS, "n1", b"second", (), lambda error, _: answers.append(error))
         assert writer.flush(10) == 0
         assert answers[1:] == [None]

@@ -18,7 +18,7 @@ from tests.broker.actor import GROUP
 from tests.broker.conftest import FENCE_MS, MARGIN_MS, Site, eventually
 from tests.unit.streams.node.shard import Shard
 
-from topolog.events.errors import LeftCluster
+from topolog.events.errors import LeftCluster, NotAllowed
 from topolog.events.exchange import ExchangeCompleted, ExchangeOverdue, ExchangeStarted
 from topolog.events.group_definition import Affinity, GroupDefinition
 from topolog.events.kafka import KafkaReader, KafkaWriter
@@ -148,7 +148,7 @@ class Mute(KafkaWriter):
         if topic is not Topic.MAPS:
             super().append(topic, key, value, headers, on_delivery)
         elif on_delivery:
-            on_delivery("Broker: Topic authorization failed", None)
+            on_delivery(NotAllowed("The broker does not let n2 use topic maps."), None)
 
 
 def test_a_member_that_can_send_no_map_is_stopped_and_says_why(site: Site, caplog: pytest.LogCaptureFixture) -> None:

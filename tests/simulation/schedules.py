@@ -87,9 +87,14 @@ class Server:
         joiner = Joiner(name, 0, NodeKind.SERVER, "", {}, (FENCING,) if fences else (), folder)
         chance = shop.chance
         self.session = Session(
-            self.reader, self.writer, self.clock, joiner, self.hooks, chance=lambda: chance.getrandbits(63)
+            self.reader,
+            self.writer,
+            self.clock,
+            joiner,
+            self.hooks,
+            chance=lambda: chance.getrandbits(63),
+            key=folder.encode() or chance.randbytes(SECRET_BYTES),
         )
-        self.session.key = folder.encode() or chance.randbytes(SECRET_BYTES)
         self.guard = LeaseGuard(self.clock, self.session)
         self.schema: Schema = Definitions(joiner, self.clock, self.hooks, self.session, self.guard)
 

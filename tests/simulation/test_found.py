@@ -51,9 +51,8 @@ class Cluster:
 
     def node(self, writer: InMemoryWriter | None = None, disk: MemoryDisk | None = None) -> Session:
         writer, chance = writer or self.log.writer(), lambda: self.chance.getrandbits(63)
-        session = Session(self.log.reader(), writer, self.clock, LOCKED, chance=chance, disk=disk)
-        session.key = LOCKED.folder.encode()
-        return session
+        key = LOCKED.folder.encode()
+        return Session(self.log.reader(), writer, self.clock, LOCKED, chance=chance, disk=disk, key=key)
 
     def copy(self) -> "Cluster":
         """All topics, record by record; another coordinator leads there."""

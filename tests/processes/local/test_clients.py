@@ -106,7 +106,7 @@ def stores(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stores]:
     """They visit a row every millisecond, and wait for no reading of the log that is behind: there is none here."""
     monkeypatch.setattr(clients, "VISIT_PAUSE_S", 0.001)
     monkeypatch.setattr(clients, "HEARSAY_S", 0.2)
-    with LocalCluster(clock=SystemClock()) as local:
+    with LocalCluster(clock=SystemClock(), operators=("n1", "n2", "n3")) as local:
         found = Stores(local)
         try:
             yield found

@@ -1,10 +1,10 @@
-"""What librdkafka raises of a producer becomes an error of ours, in whatever shape it comes."""
+"""What librdkafka raises of a producer, and says of its records, becomes an error of ours."""
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from topolog.events.errors import LogDiverged, Unreachable
-from topolog.events.kafka_errors import producing
+from topolog.events.errors import LogDiverged, NotAllowed, Unreachable
+from topolog.events.kafka_errors import not_delivered, producing
 
 
 def test_a_fatal_error_is_the_end_also_where_a_callback_ran_behind_it() -> None:
@@ -22,3 +22,14 @@ def test_an_error_that_passes_is_no_end() -> None:
 def test_a_defect_stays_one() -> None:
     with pytest.raises(SystemError), producing():
         raise SystemError("something else")
+
+
+def test_a_record_that_is_turned_away_is_told_from_one_that_may_still_arrive() -> None:
+    """K7: of the first it is known that the log has it not; the second must not be sent under another id."""
+    settings = {"bootstrap.servers": "broker:9092", "sasl.username": "api"}
+    denied = not_delivered(settings, "topolog.demo.operations", KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED))
+    lost = not_delivered(settings, "topolog.demo.operations", KafkaError(KafkaError._MSG_TIMED_OUT))
+    assert isinstance(denied, NotAllowed)
+    assert denied.message == "The broker at broker:9092 does not let api use topic topolog.demo.operations."
+    assert isinstance(lost, Unreachable)
+    assert lost.message == "Topic topolog.demo.operations did not confirm the record: Local: Message timed out."

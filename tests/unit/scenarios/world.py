@@ -156,8 +156,8 @@ class Member(Process):
             chance=lambda: self.chance.getrandbits(63),
             disk=past,
             codec=world.build,
+            key=(joiner.folder or f"{joiner.node}/{world.lives}").encode(),
         )
-        self.session.key = (joiner.folder or f"{joiner.node}/{world.lives}").encode()
 
     def step(self) -> None:
         """A node that has failed for good does nothing more; why stands in `session.failure`."""
@@ -278,8 +278,8 @@ class World:
             case Coordinator():
                 died: m.NodeDied | terms.CoordinatorDied = terms.CoordinatorDied(process.name, process.driver.life)
             case Member():
-                assert process.session.last_words is not None, "it has asked to join"
-                died = process.session.last_words
+                assert process.session.death_certificate is not None, "it has asked to join"
+                died = process.session.death_certificate
         self.log.put(Topic.HEARTBEATS, process.name, CODEC.encode(died))
 
     def process(self, name: str) -> Process:

@@ -84,11 +84,10 @@ class Cluster:
         options = {"join_timeout_s": PATIENCE_S, **options}
         return Node("demo", name, clock=self.clock, connect=connect, **options)
 
-    def silent_member(self, name: str = "silent", *, folder: str = "", key: bytes = b"") -> Session:
+    def silent_member(self, name: str = "silent", *, folder: str = "", key: bytes | None = None) -> Session:
         """A member that takes no further turn of its own: whatever is proposed waits for it."""
         joiner = q.Joiner(name, 0, q.NodeKind.SERVER, "", {}, (m.FENCING,), folder)
-        session = Session(self.log.reader(), self.log.writer(), self.clock, joiner)
-        session.key = key or session.key
+        session = Session(self.log.reader(), self.log.writer(), self.clock, joiner, key=key)
 
         def holds_its_lease() -> bool:
             session.step(AT_ONCE_S)

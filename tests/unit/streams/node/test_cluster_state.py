@@ -95,7 +95,7 @@ def test_from_the_start_of_a_change_on_the_lesser_of_both_counts() -> None:
 
 @pytest.fixture
 def shop() -> Iterator[Shop]:
-    with LocalCluster() as cluster, ExitStack() as stack:
+    with LocalCluster(operators=("n1",)) as cluster, ExitStack() as stack:
         yield Shop(cluster, stack)
 
 

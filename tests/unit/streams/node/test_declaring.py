@@ -131,8 +131,13 @@ def test_a_service_of_asyncio_awaits_the_same(cluster: LocalCluster) -> None:
     asyncio.run(main())
 
 
-def test_what_is_lost_is_given_up_by_a_service_too(cluster: LocalCluster) -> None:
+def test_what_is_lost_is_given_up_by_a_service_too() -> None:
     """O5, decided once: where nothing is lost nothing changes; a group that is not there is refused."""
+    with LocalCluster(operators=("n1", "n2")) as cluster:
+        _give_up(cluster)
+
+
+def _give_up(cluster: LocalCluster) -> None:
     with cluster.node("n1") as node:
         node.create_group(ORDERS)
         cluster.settle()

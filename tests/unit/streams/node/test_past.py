@@ -716,7 +716,7 @@ def test_a_session_is_given_the_past_that_its_disk_says() -> None:
     world = World(["c1"])
     disk = MemoryDisk(past_of(10))
     joiner = q.Joiner(NODE, 0, q.NodeKind.SERVER, "", {}, (m.FENCING,), FOLDER)
-    session = Session(world.log.reader(), world.log.writer(), world.clock, joiner, disk=disk)
+    session = Session(world.log.reader(), world.log.writer(), world.clock, joiner, disk=disk, key=FOLDER.encode())
     disk.past = None
     while session.core.phase is not Phase.JOINING:
         session.step(0)

@@ -185,7 +185,7 @@ class Ward:
         os.close(pidfd)
 
     def _writer(self, _: object, cluster: str, *, timeout_ms: int) -> HeartbeatsWriter:
-        assert (cluster, timeout_ms) == ("main", sentinel_module.LAST_WORDS_S * 1000)
+        assert (cluster, timeout_ms) == ("main", sentinel_module.CERTIFICATE_S * 1000)
         return HeartbeatsWriter(self._log, lambda: self.was_alive.append(self.process.poll() is None))
 
 

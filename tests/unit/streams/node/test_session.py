@@ -652,7 +652,7 @@ def test_a_map_that_did_not_reach_the_log_is_sent_again(monkeypatch: pytest.Monk
     assert open_exchange(world.state) is not None
     (on_delivery,) = lost
     assert on_delivery is not None
-    on_delivery("timed out", None)
+    on_delivery(Unreachable("timed out"), None)
     world.settle()
     assert open_exchange(world.state) is None
     assert guarded == [True]
@@ -695,8 +695,9 @@ def test_no_secret_is_shown_from_a_copy_of_the_folder() -> None:
     world.settle()
     original, copied = (q.Joiner("n1", 0, q.NodeKind.SERVER, "", {}, (m.FENCING,), folder) for folder in ("a", "b"))
     for joiner in (original, copied):
-        session = Session(world.log.reader(), world.log.writer(), world.clock, joiner, disk=MemoryDisk())
-        session.key = b"the key of both"
+        session = Session(
+            world.log.reader(), world.log.writer(), world.clock, joiner, disk=MemoryDisk(), key=b"the key of both"
+        )
         for _ in range(5):
             session.step(0)
             world.settle()

@@ -7,11 +7,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from topolog.events.errors import BadInput, Fenced, OutcomeUnknown, Unreachable
+from topolog.events.errors import BadInput, Fenced, NotAllowed, OutcomeUnknown, Unreachable
 from topolog.events.group_definition import GroupDefinition
 from topolog.events.membership import LeaveReason, NodeLeft
 from topolog.events.metadata import MetadataUpdateAccepted
 from topolog.events.object_types import ObjectType
+from topolog.events.topics import Topic
 from topolog.streams.clock import SystemClock
 from topolog.streams.node.testing import LocalCluster
 
@@ -139,3 +140,23 @@ def test_no_time_passes_while_somebody_has_still_to_do_what_is_due() -> None:
         cluster.advance(0.2)
         assert passed_ns
         assert set(passed_ns) == {0}
+
+
+def test_what_is_an_operator_s_is_denied_to_a_node_unless_the_cluster_was_made_with_it_as_one() -> None:
+    """As on a broker with access lists: who has not given the service that right learns it in the unit test."""
+    with LocalCluster(operators=("n1",)) as cluster, cluster.node("n1") as n1, cluster.node("n2") as n2:
+        n2.create_group(GroupDefinition("orders", 4))
+        with pytest.raises(NotAllowed, match="use topic operations"):
+            n2.reset_group("orders")
+        assert cluster.log.entries(Topic.OPERATIONS) == []
+        n1.reset_group("orders")
+        assert len(cluster.log.entries(Topic.OPERATIONS)) == 1
+
+
+def test_who_waits_for_what_is_denied_is_told_though_the_log_stands_still(cluster: LocalCluster) -> None:
+    """A denial is not in the log, so nothing is applied behind which a wait would be looked at."""
+    with cluster.node("n1") as node:
+        with cluster.cut_off("n1"):
+            given_up = node._declaring.reset("orders", "")
+        with pytest.raises(NotAllowed):
+            given_up.result(5)
