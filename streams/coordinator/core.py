@@ -36,7 +36,7 @@ from topolog.events.snapshots import SnapshotTaken
 from topolog.events.stamp import NO_CHAIN, Stamp, chain_after, encode_stamp
 from topolog.events.state import State
 from topolog.events.terms import CoordinatorDied, LogStarted, TermEnded, TermStarted, cluster
-from topolog.events.topics import ASKED, PARTITIONS, RECORD_BYTES_MAX, Topic
+from topolog.events.topics import PARTITIONS, RECORD_BYTES_MAX, REQUEST_TOPICS, Topic
 from topolog.streams.coordinator.agenda import Agenda
 from topolog.streams.coordinator.causes import cause_of
 from topolog.streams.coordinator.exchanges import Exchanges, known_of, maps_from
@@ -146,7 +146,7 @@ class Core:
         read = {(each.topic, each.partition): each.next_offset for each in self.confirmed.inputs}
         starts: dict[tuple[Topic, int], Offset | None] = {
             (topic, number): read.get((topic.code, number))
-            for topic in (*ASKED, Topic.HEARTBEATS)
+            for topic in (*REQUEST_TOPICS, Topic.HEARTBEATS)
             for number in range(PARTITIONS[topic])
         }
         starts[Topic.MAPS, 0] = maps_from(self.state)
@@ -230,7 +230,7 @@ class Core:
                 self.dead.append(Dead(entry, f"a {type(other).__name__} is no single map"))
 
     def ask(self, entry: Entry) -> None:
-        """One record of a topic of ASKED, decided at once; a repeat has its outcome already (K7)."""
+        """One record of a topic of REQUEST_TOPICS, decided at once; a repeat has its outcome already (K7)."""
         self._inputs.count(entry)
         request = self._decoded(entry)
         if request is None:
