@@ -3,27 +3,16 @@
 Pure: the broker has judged who may write the topic, the record says the rest.
 """
 
-from topolog.events import repair_requests as r
 from topolog.events import requests as q
 from topolog.events.asked import Request
 from topolog.events.codec import Record
 from topolog.events.errors import Refused
 from topolog.events.ids import NodeId
 from topolog.events.membership import NodeRow
-from topolog.events.operations import CODE, HINT, is_operation
+from topolog.events.operations import CODE, HINT, is_a_node_s, is_operation
 from topolog.events.requesters import AHEAD_MAX, highest_of, is_of
 from topolog.events.state import State
 from topolog.events.topics import Topic
-
-_NO_NODES = (
-    q.JoinRequested,  # not yet
-    r.ReplicaDeclarationRequested,
-    r.ReplicaWithdrawalRequested,
-    r.TaskReported,
-    r.ComparisonReported,
-    r.FindingsReported,
-)
-"""What is asked by who need not be known as a node: validators and the rendezvous never are."""
 
 
 def fault(state: State, record: Record, topic: Topic) -> str:
@@ -34,13 +23,13 @@ def fault(state: State, record: Record, topic: Topic) -> str:
 
 
 def require_allowed(state: State, request: q.AnyRequest, topic: Topic) -> None:
-    """Raise Refused for what is taken from `operations` alone, or from nodes alone."""
+    """Raise Refused for what is taken from `operations` alone, or from nodes that have joined."""
     if topic is Topic.OPERATIONS:
         return
     if is_operation(request):
         message = f"What {type(request).__name__} asks for is for operators, and is not taken from {topic.short_name}."
         raise Refused(CODE, "K7", message, {"topic": Topic.OPERATIONS.short_name}, hint=HINT)
-    if not isinstance(request, _NO_NODES) and state.get(NodeRow, NodeId(request.actor)) is None:
+    if is_a_node_s(request) and state.get(NodeRow, NodeId(request.actor)) is None:
         message = f"{q.shortened(request.actor)!r} asks as a node, and is none that this cluster has known."
         raise Refused("NODE_UNKNOWN", "K7", message, hint="It joins first.")
 
