@@ -16,7 +16,7 @@ the name of another, and number by number also use up the numbers of a requester
 
 import re
 
-from topolog.events.forgotten import floor_of
+from topolog.events.forgotten import highest_remembered
 from topolog.events.requests import OUTCOMES_KEPT, RequesterRow
 from topolog.events.state import State
 
@@ -65,4 +65,4 @@ def is_of_process(requester: str) -> bool:
 def highest_of(state: State, requester: str) -> int:
     """The highest number that has its outcome, also where that is forgotten; 0 of a requester that nobody remembers."""
     row = state.get(RequesterRow, requester)
-    return max(row.highest if row else 0, floor_of(state, requester))
+    return max(row.highest if row else 0, highest_remembered(state, requester))

@@ -14,7 +14,7 @@ from topolog.events.dead_letters import ERRORS
 from topolog.events.errors import NotFound, Refused
 from topolog.events.log import Headers
 from topolog.events.topics import REQUEST_TOPICS, Topic
-from topolog.projections import forgotten, queries
+from topolog.projections import forgotten_outcomes, queries
 from topolog.projections.moments import iso
 from topolog.projections.resources import DeadLetter, DeadLetterDetail
 from topolog.projections.sides import REPLAYS, LetterBodyRow, LetterRow, letter_key
@@ -70,8 +70,8 @@ def replayable(reading: Reading, name: str) -> tuple[LetterRow, LetterBodyRow]:
         why = _SENSELESS.get(row.topic, f"Nothing that was meant for {row.topic or 'no topic'} is waited for.")
         raise Refused("NOT_REPLAYABLE", "K7", f"Dead letter {name} is not replayed. {why}")
     request = request_in(body.value)
-    if request and queries.outcome(reading, request) is None and forgotten.is_forgotten(reading, request):
-        raise forgotten.refusal(reading, request)
+    if request and queries.outcome(reading, request) is None and forgotten_outcomes.is_forgotten(reading, request):
+        raise forgotten_outcomes.refusal(reading, request)
     return row, body
 
 
