@@ -65,4 +65,4 @@ def is_of_process(requester: str) -> bool:
 def highest_of(state: State, requester: str) -> int:
     """The highest number that has its outcome, also where that is forgotten; 0 of a requester that nobody remembers."""
     row = state.get(RequesterRow, requester)
-    return max(row.highest if row else 0, highest_remembered(state, requester))
+    return row.highest if row else highest_remembered(state, requester)
