@@ -37,8 +37,8 @@ def test_no_open_request_ever_falls_64_behind_its_requester() -> None:
 
 
 def test_no_number_comes_too_far_above_what_has_its_outcome() -> None:
-    """A coordinator would take it for somebody else's. What is never sent uses up numbers, and who was idle for a day
-    is forgotten: then another requester goes on, from 1."""
+    """A coordinator would take it for somebody else's. What is never sent uses up numbers, and of who is no longer
+    remembered none has its outcome: then another requester goes on, from 1."""
     decided: dict[str, int] = {}
     ids = OpenRequests("n1-ab", lambda requester: decided.get(requester, 0))
     given = []
@@ -60,6 +60,18 @@ def test_a_lane_with_open_requests_is_not_given_up() -> None:
     assert ids.next_id() == RequestId("n1-ab.1", 1)
     decided["n1-ab"] = AHEAD_MAX - 1
     assert ids.next_id() == RequestId("n1-ab", AHEAD_MAX + 1)
+
+
+def test_who_may_number_nothing_more_is_told_how_many_it_waits_for() -> None:
+    """One request in each lane is enough, where each is too far above what has its outcome."""
+    decided: dict[str, int] = {}
+    ids = OpenRequests("n1-ab", lambda requester: decided.get(requester, 0))
+    for _ in range(LANES):
+        given = [ids.next_id() for _ in range(AHEAD_MAX)]
+        for each in given[:-1]:
+            ids.close(each)
+    with pytest.raises(Overloaded, match=rf"^{LANES} requests of n1-ab are under way"):
+        ids.next_id()
 
 
 def test_numbers_that_somebody_else_has_used_up_are_passed_over() -> None:
