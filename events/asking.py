@@ -17,9 +17,6 @@ from topolog.events.requests import OUTCOMES_KEPT, REQUEST_BYTES_MAX, AnyRequest
 LANES = 8
 """Requesters of one process: up to 8 x 64 requests under way."""
 
-_LANE_CHARS = 20
-"""Of a lane's number behind its dot, however many have been given up."""
-
 CONFLICT = "METADATA_CONFLICT"
 
 
@@ -60,8 +57,8 @@ class OpenRequests:
     """
 
     def __init__(self, name: str, highest: Callable[[str], int] | None = None) -> None:
-        """`name` is unique to this process life; it is cut so that a lane's number still fits."""
-        self._base = name[-(SUBJECT_CHARS_MAX - _LANE_CHARS) :]
+        """`name` is unique to this process, and so short that a lane's number fits behind it: `requesters.py`."""
+        self._base = name
         self._highest = highest
         self._lanes = [_Lane(self._base if number == 0 else f"{self._base}.{number}") for number in range(LANES)]
         self._named = LANES

@@ -21,7 +21,8 @@ from topolog.events.requests import OUTCOMES_KEPT, RequesterRow
 from topolog.events.state import State
 
 NAME_CHARS_MAX = 150
-"""Of a longer name of a process its requesters have the end."""
+"""Of a longer name of a process its requesters have the end: of the 200 characters of a requester the rest is for its
+number, for what stands behind that, and for the number of a lane, however many have been given up."""
 
 AHEAD_MAX = OUTCOMES_KEPT
 """How far a number may be above the highest that has its outcome. Of one further ahead the outcomes of numbers that are

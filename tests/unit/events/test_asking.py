@@ -1,13 +1,15 @@
 """Ids that never fall out of the window of kept outcomes (K7), and the errors that refusals stand for."""
 
+from collections.abc import Callable
+
 import pytest
 
 from topolog.events import requests as q
-from topolog.events.asked import RequestId
+from topolog.events.asked import SUBJECT_CHARS_MAX, RequestId
 from topolog.events.asking import CONFLICT, LANES, OpenRequests, encode_request, refusal_of
 from topolog.events.errors import BadInput, MergeConflict, Overloaded, Refused
 from topolog.events.ids import Position
-from topolog.events.requesters import AHEAD_MAX
+from topolog.events.requesters import AHEAD_MAX, joining, operating, requester_of
 
 
 def row(code: str) -> q.OutcomeRow:
@@ -85,12 +87,16 @@ def test_numbers_that_somebody_else_has_used_up_are_passed_over() -> None:
     assert ids.next_id() == RequestId(f"n1-ab.{LANES}", 10)
 
 
-def test_the_name_is_cut_so_that_every_lane_is_a_valid_requester() -> None:
-    """A node id may be as long as a requester; the ids of its requests must still be valid."""
-    ids = OpenRequests("n" * 200 + "-0badcafe")
+@pytest.mark.parametrize("of", [lambda own: own, joining, operating], ids=["itself", "joining", "operating"])
+def test_the_name_is_cut_so_that_every_lane_is_a_valid_requester(of: Callable[[str], str]) -> None:
+    """A node id may be as long as a requester; the ids of its requests must still be valid, however many lanes it has
+    given up."""
+    own = requester_of("n" * SUBJECT_CHARS_MAX, (1 << 64) - 1)
+    ids = OpenRequests(of(own))
     open_ = [ids.next_id() for _ in range(LANES * q.OUTCOMES_KEPT)]
     assert all(q.is_valid(each) for each in open_)
-    assert open_[0].requester.endswith("-0badcafe")
+    assert q.is_valid(RequestId(f"{of(own)}.{(1 << 63) - 1}", 1))
+    assert own.endswith("n-ffffffffffffffff")
 
 
 def test_what_cannot_be_sent_is_refused_where_it_is_made() -> None:
