@@ -5,7 +5,7 @@ is older than what is kept. Names stand in the log, where everybody reads them, 
 can be guessed.
 
 How it works. On `requests` a requester is called `<name>-<life>`: the name is that of the process, which the request
-says too, the life 8 or 16 hexadecimal digits; `.join`, or the number of a lane, may stand behind it. And a number is at
+says too, the life 16 hexadecimal digits; `.join`, or the number of a lane, may stand behind it. And a number is at
 most AHEAD_MAX above the highest that has its outcome: who counts as `OpenRequests` does is never further. Where one of
 both is not so the record is a dead letter. It gets no outcome: that would count in the name of somebody else. Nothing
 of this is asked of `operations`: what stands there is the API's, and of its callers it takes only their own numbers.
@@ -29,12 +29,12 @@ AHEAD_MAX = OUTCOMES_KEPT
 yet to come would be forgotten at once: no requester of ours leaves more open."""
 
 _JOIN, _OPERATIONS = ".join", ".op"
-_REQUESTER = re.compile(rf"(?s:(.+))-(?:[0-9a-f]{{8}}|[0-9a-f]{{16}})(?:\{_JOIN}|\.[0-9]+)?")
+_REQUESTER = re.compile(rf"(?s:(.+))-[0-9a-f]{{16}}(?:{re.escape(_JOIN)}|\.[0-9]+)?")
 
 
-def requester_of(name: str, life: int, digits: int = 16) -> str:
-    """By what the process of this name and life numbers what it asks on `requests`; `digits` of its life: 8 or 16."""
-    return f"{name[-NAME_CHARS_MAX:]}-{life:0{digits}x}"
+def requester_of(name: str, life: int) -> str:
+    """By what the process of this name and life numbers what it asks on `requests`."""
+    return f"{name[-NAME_CHARS_MAX:]}-{life:016x}"
 
 
 def joining(requester: str) -> str:
