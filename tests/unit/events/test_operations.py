@@ -114,24 +114,24 @@ def test_nobody_but_the_api_writes_operations() -> None:
 
 
 names = st.text(min_size=1, max_size=200)
-lives = st.integers(0, (1 << 64) - 1)
+numbers = st.integers(0, (1 << 64) - 1)
 
 
-@given(names, lives)
-def test_a_process_asks_by_requesters_of_its_own(name: str, life: int) -> None:
-    own = requester_of(name, life)
+@given(names, numbers)
+def test_a_process_asks_by_requesters_of_its_own(name: str, number: int) -> None:
+    own = requester_of(name, number)
     for requester in (own, joining(own), f"{own}.7", f"{own}.12"):
         assert is_of(requester, name)
     for requester in (operating(own), f"{own}.", f"{own}/x", own[:-1], own[:-8], f"{own}xjoin", name):
         assert not is_of(requester, name)
 
 
-@given(names.map(lambda name: name[:100]), names.map(lambda name: name[:100]), lives)
-def test_no_two_processes_have_a_requester_in_common(one: str, other: str, life: int) -> None:
+@given(names.map(lambda name: name[:100]), names.map(lambda name: name[:100]), numbers)
+def test_no_two_processes_have_a_requester_in_common(one: str, other: str, number: int) -> None:
     """Also where the one is called as the other begins: `a` and `a-b`."""
-    assert is_of(requester_of(one, life), other) is (one == other)
+    assert is_of(requester_of(one, number), other) is (one == other)
 
 
 @given(st.integers(0, (1 << 40) - 1))
-def test_no_process_is_called_so_that_it_asks_as_the_api(life: int) -> None:
-    assert not is_of(requester_of_api(life), "api")
+def test_no_process_is_called_so_that_it_asks_as_the_api(number: int) -> None:
+    assert not is_of(requester_of_api(number), "api")
