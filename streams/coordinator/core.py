@@ -15,6 +15,7 @@ offsets, then `settle` once; then append `outbox` in order, send `dead` away, an
 """
 
 from collections import deque
+from collections.abc import Collection
 from enum import Enum
 
 import msgspec
@@ -30,6 +31,7 @@ from topolog.events.fold import Accepted, Fold, Folded, Header, Ignored, Judge, 
 from topolog.events.groups import GroupRow
 from topolog.events.ids import NodeId, Offset, Place, Position, Term
 from topolog.events.log import Entry
+from topolog.events.proof import Life
 from topolog.events.single_maps import SinglePartitionMap
 from topolog.events.snapshot_content import Cut
 from topolog.events.snapshots import SnapshotTaken
@@ -355,7 +357,7 @@ class Core:
             return [q.RequestRefused(ref, subject, refusal.code, refusal.rule, message, facts)]
 
     @property
-    def _certified(self) -> membership.Dead:
+    def _certified(self) -> Collection[Life]:
         return self.reports.obituary.dead.keys()
 
     def _due(self) -> list[Decision]:

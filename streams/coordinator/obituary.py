@@ -25,14 +25,11 @@ from topolog.events.ids import Incarnation, NodeId
 from topolog.events.log import Entry
 from topolog.events.membership import Heartbeat, NodeDied, NodeRow, WaitingJoinRow
 from topolog.events.names import is_name
-from topolog.events.proof import SECRET_BYTES, seal_of
+from topolog.events.proof import SECRET_BYTES, Life, seal_of
 from topolog.events.state import State
 
 CERTIFICATES_KEPT = 4096
 HELD_MS = 10_000
-
-Life = tuple[NodeId, Incarnation, bytes]
-"""A node, its incarnation and its seal: that of the secret which was shown."""
 
 
 class _Held(msgspec.Struct, frozen=True):
@@ -43,7 +40,7 @@ class _Held(msgspec.Struct, frozen=True):
 
 
 class Obituary:
-    """`dead` holds the certified incarnations, oldest first."""
+    """`dead` holds the certified lives, oldest first, each with the seal of the secret that was shown."""
 
     def __init__(self) -> None:
         self.dead: dict[Life, None] = {}
@@ -68,7 +65,7 @@ class Obituary:
         row = state.get(NodeRow, died.node)
         if row and row.incarnation == died.incarnation and not row.is_member:
             return False
-        life = (died.node, died.incarnation, seal_of(died.secret))
+        life = Life(died.node, died.incarnation, seal_of(died.secret))
         self.dead[life] = None
         if not knows(state, died):
             held = self._held.setdefault((entry.topic.code, entry.partition), {})
@@ -83,7 +80,7 @@ class Obituary:
     def is_dead(self, state: State, node: NodeId, incarnation: Incarnation) -> bool:
         """Whether a proof was heard that this life, which the log knows, is over."""
         seal = _seal(state, node, incarnation)
-        return seal is not None and (node, incarnation, seal) in self.dead
+        return seal is not None and Life(node, incarnation, seal) in self.dead
 
     def read_through(self) -> Iterator[Entry]:
         """The last record that counts as read of each partition, once all that was heard is decided."""

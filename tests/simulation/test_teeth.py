@@ -29,7 +29,7 @@ The rules of the exchange have a table of their own (`test_exchange_teeth.py`).
 import itertools
 import random
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -51,6 +51,7 @@ from topolog.events.membership import (
     lease_of,
     members,
 )
+from topolog.events.proof import Life
 from topolog.events.requests import Joiner, JoinRequested
 from topolog.events.snapshot_content import Cut, Loader
 from topolog.events.stamp import Stamp, decode_stamp
@@ -185,7 +186,7 @@ def removed_member_counts_as_released(patch: pytest.MonkeyPatch) -> None:
     settle = membership.settle
 
     def settled(
-        state: State, hearing: membership.Hearing, lapsed: Iterable[str], dead: membership.Dead, *, end: Position
+        state: State, hearing: membership.Hearing, lapsed: Iterable[str], dead: Collection[Life], *, end: Position
     ) -> list[Any]:
         for node in members(state):
             if node.standing is Standing.STOPPING:
@@ -297,7 +298,7 @@ def the_dead_come_back(patch: pytest.MonkeyPatch) -> None:
 
     def heard(reports: Reports, state: State, heartbeat: Heartbeat, entry: Entry) -> None:
         if row := state.get(NodeRow, heartbeat.node):
-            reports.obituary.dead.pop((row.node, row.incarnation, row.seal), None)
+            reports.obituary.dead.pop(Life(row.node, row.incarnation, row.seal), None)
         hear(reports, state, heartbeat, entry)
 
     patch.setattr(Reports, "hear", heard)
@@ -310,7 +311,7 @@ def an_unproved_certificate_is_believed(patch: pytest.MonkeyPatch) -> None:
     def heard(obituary: Obituary, state: State, died: NodeDied, entry: Entry) -> bool:
         found, row = hear(obituary, state, died, entry), state.get(NodeRow, died.node)
         if row is not None and row.incarnation == died.incarnation:
-            obituary.dead[row.node, row.incarnation, row.seal] = None
+            obituary.dead[Life(row.node, row.incarnation, row.seal)] = None
         return found
 
     patch.setattr(reports, "fault", lambda *_: "")
@@ -345,7 +346,7 @@ def a_former_life_speaks_for_the_present_one(patch: pytest.MonkeyPatch) -> None:
         row = state.get(NodeRow, died.node)
         found = hear(obituary, state, died, entry)
         if row is not None:
-            obituary.dead[row.node, row.incarnation, row.seal] = None
+            obituary.dead[Life(row.node, row.incarnation, row.seal)] = None
         return found
 
     patch.setattr(Obituary, "hear", heard)
