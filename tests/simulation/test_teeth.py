@@ -57,12 +57,11 @@ from topolog.events.snapshot_content import Cut, Loader
 from topolog.events.stamp import Stamp, decode_stamp
 from topolog.events.state import Row, State
 from topolog.events.terms import ClusterRow, cluster
-from topolog.streams.coordinator import reports
 from topolog.streams.coordinator.agenda import Agenda
 from topolog.streams.coordinator.core import Core
 from topolog.streams.coordinator.driver import Driver
 from topolog.streams.coordinator.hearing import Hearing
-from topolog.streams.coordinator.obituary import Obituary, knows
+from topolog.streams.coordinator.obituary import Obituary, is_known_life
 from topolog.streams.coordinator.read_backs import ReadBacks
 from topolog.streams.coordinator.reports import Reports
 from topolog.streams.coordinator.resuming import Resumption
@@ -314,13 +313,13 @@ def an_unproved_certificate_is_believed(patch: pytest.MonkeyPatch) -> None:
             obituary.dead[Life(row.node, row.incarnation, row.seal)] = None
         return found
 
-    patch.setattr(reports, "fault", lambda *_: "")
+    patch.setattr(senders, "require_sign", lambda _, record: record)
     patch.setattr(Obituary, "hear", heard)
 
 
 def an_unproved_release_is_believed(patch: pytest.MonkeyPatch) -> None:
     """Whoever writes that a member has stopped serving is believed, whatever secret it shows."""
-    patch.setattr(reports, "fault", lambda *_: "")
+    patch.setattr(senders, "require_sign", lambda _, record: record)
 
 
 def operations_are_taken_from_requests(patch: pytest.MonkeyPatch) -> None:
@@ -357,7 +356,7 @@ def early_certificates_are_forgotten(patch: pytest.MonkeyPatch) -> None:
     hear = Obituary.hear
 
     def heard(obituary: Obituary, state: State, died: NodeDied, entry: Entry) -> bool:
-        return knows(state, died) and hear(obituary, state, died, entry)
+        return is_known_life(state, died) and hear(obituary, state, died, entry)
 
     patch.setattr(Obituary, "hear", heard)
 
@@ -558,7 +557,7 @@ def waiting_requests_are_kept_in_memory(patch: pytest.MonkeyPatch) -> None:
     waiting: dict[Core, list[Entry]] = {}
 
     def asked(core: Core, entry: Entry) -> None:
-        request = core._decoded(entry)
+        request = core.codec.decode(entry.value)
         if isinstance(request, JoinRequested) and _must_wait(core.state, request):
             core._inputs.count(entry)
             waiting.setdefault(core, []).append(entry)
