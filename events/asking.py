@@ -17,9 +17,6 @@ from topolog.events.requests import OUTCOMES_KEPT, REQUEST_BYTES_MAX, AnyRequest
 LANES = 8
 """Requesters of one process: up to 8 x 64 requests under way."""
 
-_LANE_CHARS = 20
-"""Of a lane's number behind its dot, however many have been given up."""
-
 CONFLICT = "METADATA_CONFLICT"
 
 
@@ -55,32 +52,41 @@ class OpenRequests:
     """Ids of one process: given out in order, closed when their outcome is known. Not safe for several threads.
 
     `highest`: up to which number the log is known to have outcomes of a requester. A lane that would come too far above
-    that is given up for one of another name: numbers are lost where what bears them is never sent, and a requester
-    that was idle for long is forgotten. None for who may number as it likes.
+    that is given up for one of another name: numbers are lost where what bears them is never sent, and of a requester
+    that is no longer remembered (`forgotten.py`) the highest is 0. None for who may number as it likes.
     """
 
     def __init__(self, name: str, highest: Callable[[str], int] | None = None) -> None:
-        """`name` is unique to this process life; it is cut so that a lane's number still fits."""
-        self._base = name[-(SUBJECT_CHARS_MAX - _LANE_CHARS) :]
+        """`name` is unique to this process, and so short that a lane's number fits behind it: `requesters.py`."""
+        self._base = name
         self._highest = highest
         self._lanes = [_Lane(self._base if number == 0 else f"{self._base}.{number}") for number in range(LANES)]
         self._named = LANES
 
     def next_id(self) -> RequestId:
         """A new id, open from now on; raises Overloaded if too many are."""
-        for index, lane in enumerate(self._lanes):
-            if not self._goes_on(lane):
-                if lane.open:
-                    continue
-                lane = self._lanes[index] = _Lane(f"{self._base}.{self._named}")  # noqa: PLW2901 (the one in its place)
-                self._named += 1
-                self._goes_on(lane)
-            if not lane.is_full:
+        for place in range(LANES):
+            lane = self._lane_at(place)
+            if lane is not None and not lane.is_full:
                 return lane.next_id()
         raise Overloaded(
-            f"{LANES * OUTCOMES_KEPT} requests of {self._base} are under way.",
+            f"{sum(len(lane.open) for lane in self._lanes)} requests of {self._base} are under way, and no more can be "
+            "numbered until some of them are decided.",
             hint="Wait for some of them, then try again.",
         )
+
+    def _lane_at(self, place: int) -> "_Lane | None":
+        """The lane in this place, a new one where that would come too far; None while outcomes of such a one are still
+        to come."""
+        lane = self._lanes[place]
+        if self._goes_on(lane):
+            return lane
+        if lane.open:
+            return None
+        self._lanes[place] = new = _Lane(f"{self._base}.{self._named}")
+        self._named += 1
+        self._goes_on(new)  # which passes over the numbers that somebody else has used up
+        return new
 
     def _goes_on(self, lane: "_Lane") -> bool:
         return self._highest is None or lane.goes_on_behind(self._highest(lane.requester))

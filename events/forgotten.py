@@ -29,7 +29,7 @@ class ForgottenRow(Row, frozen=True):
     at: Position
 
 
-def floor_of(state: State, requester: str) -> int:
+def highest_remembered(state: State, requester: str) -> int:
     """The highest number of a requester that is forgotten; 0 of one that is not, or is not remembered."""
     row = state.get(ForgottenRow, requester)
     return row.highest if row else 0

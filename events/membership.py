@@ -241,6 +241,16 @@ def lease_of(state: State, node: NodeRow) -> LeaseRow:
     return row
 
 
+def known_seal(state: State, node: NodeId, incarnation: Incarnation) -> bytes | None:
+    """That of a life which is a member, was the last of its node, or waits to join; None for any other."""
+    row, waiting = state.get(NodeRow, node), state.get(WaitingJoinRow, node)
+    if row is not None and row.incarnation == incarnation:
+        return row.seal
+    if waiting is not None and waiting.joiner.incarnation == incarnation:
+        return waiting.joiner.seal
+    return None
+
+
 def evolve(state: State, event: MembershipEvent, place: Place) -> None:
     match event:
         case NodeJoined():

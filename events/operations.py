@@ -5,12 +5,15 @@ each team. A removal of somebody else's node, a dropped group, other terms of le
 would say that the operator whose name it bears had asked for it.
 
 How it works. What touches others is taken from the topic `operations` alone, which only the API may write: it knows who
-asks, and what they may. From `requests` is taken what a member says of itself, or declares and takes nothing from
-anybody by: what `_OF_MEMBERS` names, and nothing that it does not. So a request that nobody has thought of here is an
-operator's. Whoever sends asks the same table for the topic, and the broker says whether they may write it.
+asks, and what they may. From `requests` is taken what a process says of itself, or declares and takes nothing from
+anybody by: what `_FROM_REQUESTS` names, and nothing that it does not. So a request that nobody has thought of here is
+an operator's. The same table says of each whether a node asks it, which must have joined the cluster then, or any
+process: one that has yet to join, a validator, the rendezvous. Whoever sends asks it for the topic, and the broker says
+whether they may write that.
 """
 
 from collections.abc import Callable, Mapping
+from enum import Enum
 from typing import Any
 
 import msgspec
@@ -28,8 +31,14 @@ HINT = "Ask the API for it, or `topolog`, which asks the API: it writes `operati
 
 def is_operation(request: q.AnyRequest) -> bool:
     """Whether only an operator may ask for this."""
-    is_members = _OF_MEMBERS.get(type(request))
-    return is_members is None or not is_members(request)
+    taken = _FROM_REQUESTS.get(type(request))
+    return taken is None or not taken.may_ask(request)
+
+
+def is_a_node_s(request: q.AnyRequest) -> bool:
+    """Whether who asks for this on `requests` is a node, and so must have joined."""
+    taken = _FROM_REQUESTS.get(type(request))
+    return taken is None or taken.sender is _Sender.NODE
 
 
 def topic_of(request: q.AnyRequest) -> Topic:
@@ -59,17 +68,41 @@ def _adds(statement: Statement) -> bool:
     return statement.verb is Verb.ALTER and is_bare and all(each.verb is ColumnVerb.ADD for each in statement.columns)
 
 
-_OF_MEMBERS: Mapping[type[Request], Callable[[Any], bool]] = {
-    q.JoinRequested: _always,  # of itself
-    q.DeletionsConfirmed: _always,  # of itself
-    q.UpdateRequested: _always,  # types grow, they take nothing away
-    q.GroupCreationRequested: _always,  # one that is there as it is asked for stays, and is refused as any other
-    q.SchemaChangeRequested: _only_adds,  # as what is there goes on as it is
-    r.SessionRequested: lambda asked: asked.definition.kind is SessionKind.PREVIEW,  # a repair writes over rows
-    r.ReplicaDeclarationRequested: _always,  # of itself: by the number of its life
-    r.ReplicaWithdrawalRequested: lambda asked: asked.life is not None,  # of itself, or whosever it is
-    r.TaskReported: _always,  # of itself
-    r.ComparisonReported: _always,  # the rendezvous
-    r.FindingsReported: _always,  # the rendezvous
+def _is_its_own(request: r.ReplicaWithdrawalRequested) -> bool:
+    """With the number of a life it is the sender's own replica, without one anybody's."""
+    return request.life is not None
+
+
+def _only_compares(request: r.SessionRequested) -> bool:
+    """A repair writes over rows."""
+    return request.definition.kind is SessionKind.PREVIEW
+
+
+class _Sender(Enum):
+    NODE = "one that has joined"
+    PROCESS = "any process, a node or none"
+
+
+class _Taken(msgspec.Struct, frozen=True):
+    """From whom a request is taken that stands in `requests`, and whether this one is."""
+
+    sender: _Sender
+    may_ask: Callable[[Any], bool] = _always
+
+
+_NODE, _PROCESS = _Sender.NODE, _Sender.PROCESS
+
+_FROM_REQUESTS: Mapping[type[Request], _Taken] = {
+    q.JoinRequested: _Taken(_PROCESS),  # of itself, and it is none yet
+    q.DeletionsConfirmed: _Taken(_NODE),  # of itself
+    q.UpdateRequested: _Taken(_NODE),  # types grow, they take nothing away
+    q.GroupCreationRequested: _Taken(_NODE),  # a group that is there is never changed by it
+    q.SchemaChangeRequested: _Taken(_NODE, _only_adds),
+    r.SessionRequested: _Taken(_NODE, _only_compares),
+    r.ReplicaDeclarationRequested: _Taken(_PROCESS),  # of itself: by the number of its life
+    r.ReplicaWithdrawalRequested: _Taken(_PROCESS, _is_its_own),
+    r.TaskReported: _Taken(_PROCESS),  # of itself
+    r.ComparisonReported: _Taken(_PROCESS),  # by the rendezvous
+    r.FindingsReported: _Taken(_PROCESS),  # by the rendezvous
 }
-"""What is taken from `requests`, and why it may be."""
+"""What is taken from `requests`, from whom, and why it may be."""

@@ -17,9 +17,19 @@ lies in the folder, readable by its owner alone, and that of another one in the 
 
 import hashlib
 
-from topolog.events.ids import Incarnation
+import msgspec
+
+from topolog.events.ids import Incarnation, NodeId
 
 SECRET_BYTES = 16
+
+
+class Life(msgspec.Struct, frozen=True):
+    """A life, by its seal or by that of a secret which somebody has shown for it."""
+
+    node: NodeId
+    incarnation: Incarnation
+    seal: bytes
 
 
 def secret_of(key: bytes, node: str, incarnation: Incarnation) -> bytes:

@@ -25,7 +25,7 @@ from topolog.events.errors import BadInput, Permanent, Retriable, Unreachable
 from topolog.events.framing import framed, schema_id, with_prefix
 from topolog.events.ids import Offset
 from topolog.events.log import Entry, Headers, LogReader, LogWriter, OnDelivery, Partition
-from topolog.events.topics import ASKED, Topic
+from topolog.events.topics import REQUEST_TOPICS, Topic
 
 _LOGGER = logging.getLogger("topolog.registry")
 _ACCEPT: Final = {"Accept": "application/vnd.schemaregistry.v1+json, application/json"}
@@ -173,7 +173,7 @@ class FramingReader:
         return [self._understood(entry) for entry in self._inner.poll(timeout_s)]
 
     def _understood(self, entry: Entry) -> Entry:
-        number = schema_id(entry.value) if entry.topic in ASKED else None
+        number = schema_id(entry.value) if entry.topic in REQUEST_TOPICS else None
         prefix = None if number is None else self._registry.prefix_of(number)
         if prefix is None:
             return entry

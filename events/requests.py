@@ -374,7 +374,7 @@ def is_forgotten(state: State, request: RequestId | RequestRef) -> bool:
 def forgotten_to(state: State, requester: str) -> int:
     """Up to which sequence a requester's outcomes are no longer kept; 0 or less if that is true of none."""
     row = state.get(RequesterRow, requester)
-    return max(row.highest - OUTCOMES_KEPT, row.floor) if row else forgotten.floor_of(state, requester)
+    return max(row.highest - OUTCOMES_KEPT, row.floor) if row else forgotten.highest_remembered(state, requester)
 
 
 def conclude(state: State, ref: RequestRef, place: Place, status: Status, subject: str, **rest: Any) -> None:
@@ -387,7 +387,7 @@ def conclude(state: State, ref: RequestRef, place: Place, status: Status, subjec
     assert state.get(OutcomeRow, key) is None, f"a second outcome for request {ref}"
     outcome = OutcomeRow(ref.requester, ref.sequence, ref.digest, subject, status, place.position, **rest)
     before = state.get(RequesterRow, ref.requester)
-    floor = before.floor if before else forgotten.floor_of(state, ref.requester)
+    floor = before.floor if before else forgotten.highest_remembered(state, ref.requester)
     was = before.highest if before else floor
     highest = max(was, ref.sequence)
     if ref.sequence > highest - OUTCOMES_KEPT:

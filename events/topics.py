@@ -64,8 +64,8 @@ PLANS = (
 )
 NEEDED = tuple(plan for plan in PLANS if plan.is_needed)
 
-ASKED = (Topic.REQUESTS, Topic.OPERATIONS)
-"""Where requests stand: what members ask, and what operators do (`operations.py`)."""
+REQUEST_TOPICS = (Topic.REQUESTS, Topic.OPERATIONS)
+"""Where requests stand: what any process may ask, and what operators do (`operations.py`)."""
 
 HEALTH_APP = "lease-health-"
 """What follows the cluster's prefix in the names that faust makes for lease health: a group and a changelog."""

@@ -12,7 +12,7 @@ from functools import lru_cache
 
 import msgspec
 
-from topolog.events.topics import ASKED
+from topolog.events.topics import REQUEST_TOPICS
 
 
 class Kind(Enum):
@@ -40,7 +40,7 @@ class StampCause(msgspec.Struct, frozen=True):
     node: str = ""
 
 
-_ASKED = "|".join(topic.short_name for topic in ASKED)
+_ASKED = "|".join(topic.short_name for topic in REQUEST_TOPICS)
 _REPORTED = "came that it had waited for ({0}, partition {1}, offset {2})"
 _FORMS: Mapping[Kind, tuple[tuple[str, str], ...]] = {
     Kind.REQUEST: ((rf"(?:{_ASKED})@\d+ (?P<request>.+)", "request {0} asked for it"),),

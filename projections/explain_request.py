@@ -9,7 +9,7 @@ from topolog.events.asked import RequestId
 from topolog.events.membership import WaitingJoinRow
 from topolog.events.metadata import MetadataUpdateRejected
 from topolog.events.requests import OutcomeRow, Status
-from topolog.projections import cause_words, forgotten, patience, pending, queries, refusals
+from topolog.projections import cause_words, forgotten_outcomes, patience, pending, queries, refusals
 from topolog.projections.explain import causes_about, last_causes, refusal_facts, with_next
 from topolog.projections.layout import Decided
 from topolog.projections.moments import iso
@@ -62,7 +62,7 @@ def _undecided_request(reading: Reading, name: RequestId) -> Explanation:
             facts = {"subject": f"node {node}", **wait.facts}
             found = Explanation(sentence, facts, causes_about(reading, f"node {node}"), wait.asked)
             return with_next(found, f"topolog explain node {shlex.quote(node)}")
-    raise forgotten.no_outcome(reading, name)
+    raise forgotten_outcomes.no_outcome(reading, name)
 
 
 def _behind(reading: Reading, row: OutcomeRow) -> Iterator[Decided]:

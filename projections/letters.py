@@ -13,8 +13,8 @@ from topolog.events.codec import CODEC, describe_prefix
 from topolog.events.dead_letters import ERRORS
 from topolog.events.errors import NotFound, Refused
 from topolog.events.log import Headers
-from topolog.events.topics import ASKED, Topic
-from topolog.projections import forgotten, queries
+from topolog.events.topics import REQUEST_TOPICS, Topic
+from topolog.projections import forgotten_outcomes, queries
 from topolog.projections.moments import iso
 from topolog.projections.resources import DeadLetter, DeadLetterDetail
 from topolog.projections.sides import REPLAYS, LetterBodyRow, LetterRow, letter_key
@@ -66,12 +66,12 @@ def replayable(reading: Reading, name: str) -> tuple[LetterRow, LetterBodyRow]:
             f"Dead letter {name} was too big to be kept: {len(body.value)} of {row.truncated_from} bytes are here.",
             hint="Whoever sent it must send it again, in a record of at most 850,000 bytes.",
         )
-    if row.topic not in {topic.short_name for topic in ASKED}:
+    if row.topic not in {topic.short_name for topic in REQUEST_TOPICS}:
         why = _SENSELESS.get(row.topic, f"Nothing that was meant for {row.topic or 'no topic'} is waited for.")
         raise Refused("NOT_REPLAYABLE", "K7", f"Dead letter {name} is not replayed. {why}")
     request = request_in(body.value)
-    if request and queries.outcome(reading, request) is None and forgotten.is_forgotten(reading, request):
-        raise forgotten.refusal(reading, request)
+    if request and queries.outcome(reading, request) is None and forgotten_outcomes.is_forgotten(reading, request):
+        raise forgotten_outcomes.refusal(reading, request)
     return row, body
 
 

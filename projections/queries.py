@@ -33,7 +33,7 @@ from topolog.events.requests import NodeKind, OutcomeRow, RequestUnchanged, Stat
 from topolog.events.sessions import SessionRow, session_key
 from topolog.events.state import Key
 from topolog.events.terms import ClusterRow
-from topolog.projections import change_rows, exchanges, forgotten, silence, versions
+from topolog.projections import change_rows, exchanges, forgotten_outcomes, silence, versions
 from topolog.projections.cause_words import Kind, read_cause
 from topolog.projections.layout import Decided
 from topolog.projections.moments import iso, position_time
@@ -236,7 +236,7 @@ def outcome(reading: Reading, request: RequestId) -> OutcomeRow | None:
 def request(reading: Reading, name: RequestId) -> Request:
     row = outcome(reading, name)
     if row is None:
-        raise forgotten.no_outcome(reading, name)
+        raise forgotten_outcomes.no_outcome(reading, name)
     return _request(reading, row)
 
 

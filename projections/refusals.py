@@ -66,6 +66,7 @@ REMEDIES: Mapping[str, str] = {
     "MEMBER_ONLINE": "Stop the node first, or drain it: `topolog baseline drain NODE`.",
     "METADATA_CONFLICT": "Change the proposal so that both agree.",
     "NAMED_TWICE": "Leave one of the two out.",
+    "NEVER_JOINED": "Let it join first, as a node of this cluster; operators ask the API (docs/security.md).",
     "NOBODY_ELSE": "Start another server that may hold its copies first.",
     "NODE_UNKNOWN": _NODES,
     "NOTHING_DIFFERS": "Nothing: there is no difference to repair.",

@@ -17,7 +17,7 @@ NO_PAST = "How far topics are read has no past: it is what the reader knows now.
 
 ABOUT: Mapping[Topic, tuple[str, str]] = {
     Topic.DECISIONS: ("cluster", "the truth: every decision, refusals included"),
-    Topic.REQUESTS: ("subject", "what nodes ask, of themselves and of what takes nothing from others"),
+    Topic.REQUESTS: ("subject", "what any process asks, of itself and of what takes nothing from others"),
     Topic.OPERATIONS: ("subject", "what operators ask: the API writes it, and nobody else may"),
     Topic.MAPS: ("node", "what nodes hold of groups: answers to exchanges, and changes"),
     Topic.HEARTBEATS: ("node", "life, acknowledgements, releases"),

@@ -20,7 +20,7 @@ from topolog.events.errors import NotCaughtUp, Overloaded, Retriable, TopologErr
 from topolog.events.ids import NOWHERE
 from topolog.events.metadata import MetadataUpdateRejected
 from topolog.events.requests import AnyRequest, OutcomeRow, Status, subject_of
-from topolog.projections import dry_run, forgotten, queries
+from topolog.projections import dry_run, forgotten_outcomes, queries
 from topolog.projections.api.answers import API_VERSION, Answers, headers_of, json_response
 from topolog.projections.api.problems import problem
 from topolog.projections.requester import Requester
@@ -123,8 +123,8 @@ class Desk:
     @staticmethod
     def _known_outcome(reading: Reading, name: RequestId) -> OutcomeRow | None:
         row = queries.outcome(reading, name)
-        if row is None and forgotten.is_forgotten(reading, name):
-            raise forgotten.refusal(reading, name)
+        if row is None and forgotten_outcomes.is_forgotten(reading, name):
+            raise forgotten_outcomes.refusal(reading, name)
         return row
 
     def log_id(self) -> bytes:

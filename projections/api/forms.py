@@ -247,7 +247,7 @@ def request_id(text: str, requester: Requester) -> RequestId:
             raise BadInput(
                 f"{shortened(name.requester)!r} has the form of a process's requester; "
                 "it cannot be an Idempotency-Key.",
-                hint="Choose a requester that does not end with '-' and 8 or 16 hexadecimal digits.",
+                hint="Choose a requester that does not end with '-' and 16 hexadecimal digits.",
             )
         if requester.may_issue(name):
             raise BadInput(f"{requester.name} is this API's own name.", hint="Choose a requester's name of your own.")

@@ -20,14 +20,14 @@ from topolog.events.errors import BadInput, LogDiverged, TopologError, Undecodab
 from topolog.events.ids import Offset
 from topolog.events.log import LogReader
 from topolog.events.stamp import decode_stamp
-from topolog.events.topics import ASKED, BY_SHORT_NAME, PLANS, Topic, topic_name
+from topolog.events.topics import BY_SHORT_NAME, PLANS, REQUEST_TOPICS, Topic, topic_name
 from topolog.projections.archive.landings import Archive, ArchiveWriter
 from topolog.projections.archive.spans import Span, merged, minus
 
 if TYPE_CHECKING:
     from topolog.events.kafka_admin import FoundTopic, KafkaAdmin
 
-TOPICS = (Topic.DECISIONS, *ASKED, Topic.LEASE_HEALTH, Topic.DEAD)
+TOPICS = (Topic.DECISIONS, *REQUEST_TOPICS, Topic.LEASE_HEALTH, Topic.DEAD)
 """What is landed if nothing else is said: what is kept for ever or for long, and what reports are made of."""
 
 _COMPACTED = {plan.topic.short_name for plan in PLANS if plan.compacts}

@@ -15,7 +15,9 @@ offsets, then `settle` once; then append `outbox` in order, send `dead` away, an
 """
 
 from collections import deque
+from collections.abc import Callable, Collection
 from enum import Enum
+from typing import TypeVar
 
 import msgspec
 
@@ -30,13 +32,13 @@ from topolog.events.fold import Accepted, Fold, Folded, Header, Ignored, Judge, 
 from topolog.events.groups import GroupRow
 from topolog.events.ids import NodeId, Offset, Place, Position, Term
 from topolog.events.log import Entry
-from topolog.events.single_maps import SinglePartitionMap
+from topolog.events.proof import Life
 from topolog.events.snapshot_content import Cut
 from topolog.events.snapshots import SnapshotTaken
 from topolog.events.stamp import NO_CHAIN, Stamp, chain_after, encode_stamp
 from topolog.events.state import State
-from topolog.events.terms import CoordinatorDied, LogStarted, TermEnded, TermStarted, cluster
-from topolog.events.topics import ASKED, PARTITIONS, RECORD_BYTES_MAX, Topic
+from topolog.events.terms import LogStarted, TermEnded, TermStarted, cluster
+from topolog.events.topics import PARTITIONS, RECORD_BYTES_MAX, REQUEST_TOPICS, Topic
 from topolog.streams.coordinator.agenda import Agenda
 from topolog.streams.coordinator.causes import cause_of
 from topolog.streams.coordinator.exchanges import Exchanges, known_of, maps_from
@@ -57,7 +59,10 @@ from topolog.streams.rules import (
 )
 from topolog.streams.rules.exchange import Patience
 from topolog.streams.rules.requests import Circumstances
+from topolog.streams.rules.senders import DeadLetter
 from topolog.streams.rules.single_maps import Known, MapVerdict
+
+T = TypeVar("T")
 
 
 class Role(Enum):
@@ -146,7 +151,7 @@ class Core:
         read = {(each.topic, each.partition): each.next_offset for each in self.confirmed.inputs}
         starts: dict[tuple[Topic, int], Offset | None] = {
             (topic, number): read.get((topic.code, number))
-            for topic in (*ASKED, Topic.HEARTBEATS)
+            for topic in (*REQUEST_TOPICS, Topic.HEARTBEATS)
             for number in range(PARTITIONS[topic])
         }
         starts[Topic.MAPS, 0] = maps_from(self.state)
@@ -204,41 +209,29 @@ class Core:
     def hear(self, entry: Entry) -> None:
         """One record of `heartbeats`; decisions follow from `settle`."""
         self.reports.obituary.pass_over(entry)
-        match self._decoded(entry):
-            case m.Heartbeat() | m.NodeDied() as sign:
-                if fault := self.reports.take(self.state, sign, entry):
-                    self.dead.append(Dead(entry, fault))
-            case None | CoordinatorDied():  # stand-bys look for that one, before any core reads it
-                pass
-            case other:
-                self.dead.append(Dead(entry, f"a {type(other).__name__} is no heartbeat"))
+        sign = self._required(entry, lambda record: senders.require_sign(self.state, record))
+        if isinstance(sign, m.Heartbeat | m.NodeDied):  # stand-bys look for a CoordinatorDied, before any core reads it
+            self.reports.take(self.state, sign, entry)
 
     def hear_map(self, entry: Entry) -> None:
         """One record of `maps`; decisions follow from `settle`. A map in which something is wrong is dead, for an
         exchange waits for its node, and somebody has to see why. One of a log that has diverged says nothing of the
         map: it may be we who are to be deposed."""
         self._inputs.count(entry)
-        match self._decoded(entry):
-            case SinglePartitionMap() as record:
-                receipt = self.exchanges.hear(record, entry, self._known())
-                if receipt.verdict.is_fault and receipt.verdict is not MapVerdict.DIVERGED:
-                    reason = f"a map that does not count ({receipt.verdict.name}): {receipt.verdict.sentence}"
-                    self.dead.append(Dead(entry, f"{reason} {receipt.detail}".strip()))
-            case None:
-                pass
-            case other:
-                self.dead.append(Dead(entry, f"a {type(other).__name__} is no single map"))
+        record = self._required(entry, senders.require_map)
+        if record is None:
+            return
+        receipt = self.exchanges.hear(record, entry, self._known())
+        if receipt.verdict.is_fault and receipt.verdict is not MapVerdict.DIVERGED:
+            reason = f"a map that does not count ({receipt.verdict.name}): {receipt.verdict.sentence}"
+            self.dead.append(Dead(entry, f"{reason} {receipt.detail}".strip()))
 
     def ask(self, entry: Entry) -> None:
-        """One record of a topic of ASKED, decided at once; a repeat has its outcome already (K7)."""
+        """One record of a topic of REQUEST_TOPICS, decided at once; a repeat has its outcome already (K7)."""
         self._inputs.count(entry)
-        request = self._decoded(entry)
+        request = self._required(entry, lambda record: senders.require_request(self.state, record, entry.topic))
         if request is None:
             return
-        if fault := senders.fault(self.state, request, entry.topic):
-            self.dead.append(Dead(entry, fault))
-            return
-        assert isinstance(request, q.AnyRequest), "the rule has looked at it"
         ref = RequestRef(request.id.requester, request.id.sequence, digest_of(entry.value))
         if self._is_known(ref):
             return
@@ -322,12 +315,15 @@ class Core:
         if self.role is Role.RETIRING and not self._unread:
             self.role = Role.RETIRED
 
-    def _decoded(self, entry: Entry) -> Record | None:
+    def _required(self, entry: Entry, require: Callable[[Record], T]) -> T | None:
+        """What is required of this record, which may raise DeadLetter; None if it is one."""
         try:
-            return self.codec.decode(entry.value)
+            return require(self.codec.decode(entry.value))
         except Undecodable as error:
             self.dead.append(Dead(entry, error.message))
-            return None
+        except DeadLetter as found:
+            self.dead.append(Dead(entry, found.reason))
+        return None
 
     def _is_known(self, ref: RequestRef) -> bool:
         """Whether the request has its outcome, waits for it as a row, or had one that is no longer kept."""
@@ -355,7 +351,7 @@ class Core:
             return [q.RequestRefused(ref, subject, refusal.code, refusal.rule, message, facts)]
 
     @property
-    def _certified(self) -> membership.Dead:
+    def _certified(self) -> Collection[Life]:
         return self.reports.obituary.dead.keys()
 
     def _due(self) -> list[Decision]:

@@ -23,7 +23,7 @@ from topolog.events.ids import NOWHERE, Offset, Position
 from topolog.events.log import Entry, LogReader, LogWriter, Partition
 from topolog.events.lookahead import LookAhead
 from topolog.events.terms import CoordinatorDied, LogStarted, TermEnded, cluster
-from topolog.events.topics import ASKED, Topic
+from topolog.events.topics import REQUEST_TOPICS, Topic
 from topolog.streams.clock import Clock
 from topolog.streams.coordinator import places
 from topolog.streams.coordinator.core import Core, Outgoing, Role
@@ -339,7 +339,7 @@ class Driver:
             elif entry.topic is Topic.MAPS:
                 self.core.hear_map(entry)
                 places.heard_map(self.core, entry, self._led_since)
-        self._answer([entry for entry in entries if entry.topic in ASKED])
+        self._answer([entry for entry in entries if entry.topic in REQUEST_TOPICS])
         self._pass_time(now_ns)
         self.core.settle()
         if self._beaten_ns is None or now_ns - self._beaten_ns >= self._fence_ms * _NS_PER_MS // 4:

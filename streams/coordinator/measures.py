@@ -22,9 +22,9 @@ from topolog.events.metadata import (
 )
 from topolog.events.objects import SchemaChangeCommitted, SchemaChangePrepared, SchemaChangeRolledBack
 from topolog.events.requests import RequestRefused, RequestUnchanged
-from topolog.events.topics import ASKED, Topic
+from topolog.events.topics import REQUEST_TOPICS, Topic
 
-INPUTS = (Topic.DECISIONS, *ASKED, Topic.HEARTBEATS, Topic.MAPS)
+INPUTS = (Topic.DECISIONS, *REQUEST_TOPICS, Topic.HEARTBEATS, Topic.MAPS)
 _NS_PER_S = 1e9
 _LOOK_NS = 100_000_000
 _PENDING_MAX = 10_000

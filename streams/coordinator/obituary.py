@@ -7,32 +7,27 @@ the process that remembers it. And heartbeats of the dead, late sends, may follo
 
 How it works. A certificate shows the secret of the life that it ends (`events/proof.py`), and is remembered with the
 seal of what it shows, up to CERTIFICATES_KEPT. A join that comes later is refused if that is its seal; it does not mind
-what others have said of it. Of a life that the log knows a false one is not remembered at all. While its incarnation
-is unknown to the log, what the accepted sets say to have read of its partition stops short of it (`read_through`),
-so that the next leader hears it again (K4); to hear heartbeats twice does no harm, their sequences do not grow. That
-ends HELD_MS
-later by the time of its own partition, or one certificate of a process that never joined would be read for ever; other
-partitions may have brokers with other clocks. While nothing follows in its partition nothing is read twice but itself.
-If a join is decided even later, and a take-over lay in between, that incarnation costs its lease: slow, never wrong.
+what others have said of it. Of a life that the log knows a false one is not remembered at all (`rules/senders.py`).
+While its incarnation is unknown to the log, what the accepted sets say to have read of its partition stops short of it
+(`read_through`), so that the next leader hears it again (K4); to hear heartbeats twice does no harm, their sequences do
+not grow. That ends HELD_MS later by the time of its own partition, or one certificate of a process that never joined
+would be read for ever; other partitions may have brokers with other clocks. While nothing follows in its partition
+nothing is read twice but itself. If a join is decided even later, and a take-over lay in between, that incarnation
+costs its lease: slow, never wrong.
 """
 
 from collections.abc import Iterator
 
 import msgspec
 
-from topolog.events.asked import SUBJECT_CHARS_MAX
 from topolog.events.ids import Incarnation, NodeId
 from topolog.events.log import Entry
-from topolog.events.membership import Heartbeat, NodeDied, NodeRow, WaitingJoinRow
-from topolog.events.names import is_name
-from topolog.events.proof import SECRET_BYTES, seal_of
+from topolog.events.membership import NodeDied, NodeRow, known_seal
+from topolog.events.proof import Life, seal_of
 from topolog.events.state import State
 
 CERTIFICATES_KEPT = 4096
 HELD_MS = 10_000
-
-Life = tuple[NodeId, Incarnation, bytes]
-"""A node, its incarnation and its seal: that of the secret which was shown."""
 
 
 class _Held(msgspec.Struct, frozen=True):
@@ -43,7 +38,7 @@ class _Held(msgspec.Struct, frozen=True):
 
 
 class Obituary:
-    """`dead` holds the certified incarnations, oldest first."""
+    """`dead` holds the certified lives, oldest first, each with the seal of the secret that was shown."""
 
     def __init__(self) -> None:
         self.dead: dict[Life, None] = {}
@@ -68,9 +63,9 @@ class Obituary:
         row = state.get(NodeRow, died.node)
         if row and row.incarnation == died.incarnation and not row.is_member:
             return False
-        life = (died.node, died.incarnation, seal_of(died.secret))
+        life = Life(died.node, died.incarnation, seal_of(died.secret))
         self.dead[life] = None
-        if not knows(state, died):
+        if not is_known_life(state, died):
             held = self._held.setdefault((entry.topic.code, entry.partition), {})
             held.setdefault(life, _Held(self._before, entry.appended_at_ms))
         if len(self.dead) > CERTIFICATES_KEPT:
@@ -82,8 +77,8 @@ class Obituary:
 
     def is_dead(self, state: State, node: NodeId, incarnation: Incarnation) -> bool:
         """Whether a proof was heard that this life, which the log knows, is over."""
-        seal = _seal(state, node, incarnation)
-        return seal is not None and (node, incarnation, seal) in self.dead
+        seal = known_seal(state, node, incarnation)
+        return seal is not None and Life(node, incarnation, seal) in self.dead
 
     def read_through(self) -> Iterator[Entry]:
         """The last record that counts as read of each partition, once all that was heard is decided."""
@@ -94,36 +89,6 @@ class Obituary:
                 yield last
 
 
-def fault(state: State, sign: Heartbeat | NodeDied) -> str:
-    """Why it is no sign of a node that could be one; empty if it may be.
-
-    Whoever may write heartbeats could otherwise fill the memory with what it says of nobody.
-    """
-    if not is_name(sign.node, SUBJECT_CHARS_MAX):
-        return f"a {type(sign).__name__} of what cannot be a node's id"
-    if isinstance(sign, Heartbeat) and not sign.is_release:
-        return ""
-    if len(sign.secret) != SECRET_BYTES or is_forged(state, sign):
-        return f"a {type(sign).__name__} that ends a life and does not show its secret"
-    return ""
-
-
-def is_forged(state: State, sign: Heartbeat | NodeDied) -> bool:
-    """Whether it says that a life is over which the log knows, and shows another secret than that one's."""
-    seal = _seal(state, sign.node, sign.incarnation)
-    return seal is not None and seal != seal_of(sign.secret)
-
-
-def _seal(state: State, node: NodeId, incarnation: Incarnation) -> bytes | None:
-    """That of a life which the log knows, None for any other."""
-    row, waiting = state.get(NodeRow, node), state.get(WaitingJoinRow, node)
-    if row is not None and row.incarnation == incarnation:
-        return row.seal
-    if waiting is not None and waiting.joiner.incarnation == incarnation:
-        return waiting.joiner.seal
-    return None
-
-
-def knows(state: State, died: NodeDied) -> bool:
+def is_known_life(state: State, died: NodeDied) -> bool:
     """Whether the log knows this incarnation already, so that the decision which follows is certain."""
-    return _seal(state, died.node, died.incarnation) is not None
+    return known_seal(state, died.node, died.incarnation) is not None

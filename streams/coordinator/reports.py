@@ -7,7 +7,7 @@ from topolog.events.ids import NOWHERE, Incarnation, NodeId, Place, Position
 from topolog.events.log import Entry
 from topolog.events.membership import Applied, Blocked, Heartbeat, NodeDied, NodeRow
 from topolog.events.state import State
-from topolog.streams.coordinator.obituary import Obituary, fault, knows
+from topolog.streams.coordinator.obituary import Obituary, is_known_life
 from topolog.streams.rules.membership import Heard
 
 CHAINS_KEPT = 100_000
@@ -42,15 +42,12 @@ class Reports:
         """The record of the node's newest heartbeat, as stamps name it: `heartbeats/2@88 n3`."""
         return self._sources.get(node, "")
 
-    def take(self, state: State, sign: Heartbeat | NodeDied, entry: Entry) -> str:
-        """Note what a node, or its sentinel, has said; why that is a dead letter, empty if it is none."""
-        if found := fault(state, sign):
-            return found
+    def take(self, state: State, sign: Heartbeat | NodeDied, entry: Entry) -> None:
+        """Note what a node, or its sentinel, has said."""
         if isinstance(sign, NodeDied):
             self.bury(state, sign, entry)
         else:
             self.hear(state, sign, entry)
-        return ""
 
     def bury(self, state: State, died: NodeDied, entry: Entry) -> None:
         """Note a death: what this incarnation has said counts no more, and what it may still say is not heard."""
@@ -60,7 +57,7 @@ class Reports:
         if heard and heard.incarnation == died.incarnation:
             del self.hearing[died.node], self._applied[died.node]
             self._unchecked.pop(died.node, None)
-        if knows(state, died):  # of others anybody may say anything
+        if is_known_life(state, died):  # of others anybody may say anything
             self.newest = self._sources[died.node] = f"heartbeats/{entry.partition}@{entry.offset} {died.node}"
 
     def hear(self, state: State, heartbeat: Heartbeat, entry: Entry) -> None:

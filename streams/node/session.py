@@ -93,7 +93,7 @@ class Session:
         joiner = msgspec.structs.replace(joiner, capabilities=capabilities)
         self.core = NodeCore(NodeId(joiner.node), capabilities, service.running, codec)
         self.measures = NodeMeasures()
-        requester = requester_of(joiner.node, chance() & 0xFFFFFFFF, digits=8)
+        requester = requester_of(joiner.node, chance())
         self.requests = OwnRequests(requester, self.core, writer, clock, self.measures)
         self._confirming = Confirming(self.core, self.requests)
         self._noting = Noting(self.core, disk)

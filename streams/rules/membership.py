@@ -27,7 +27,7 @@ from topolog.events.membership import (
     pack_renewals,
 )
 from topolog.events.names import is_name, is_printable, node_id
-from topolog.events.proof import seal_of
+from topolog.events.proof import Life, seal_of
 from topolog.events.requests import (
     Joiner,
     JoinRequested,
@@ -68,24 +68,21 @@ class Heard(msgspec.Struct, frozen=True):
 
 Hearing = Mapping[NodeId, Heard]
 
-Dead = Collection[tuple[NodeId, Incarnation, bytes]]
-"""Lives whose death certificate has been heard, with the seal of the secret that it showed: where that is the life's
-own, it does not act, and never will."""
-
 
 def decide(
     state: State,
     request: JoinRequested | NodeRemovalRequested,
     ref: RequestRef,
     appended_at_ms: int,
-    dead: Dead = (),
+    dead: Collection[Life] = (),
     *,
     end: Position,
 ) -> list[Decision]:
     """The decisions that answer the request; raises Refused and changes nothing.
 
     `appended_at_ms` is the broker's time of the request: heartbeats appended later prove a former incarnation alive.
-    `end`: the last position that is decided.
+    `dead`: lives whose death certificate has been heard, with the seal of the secret that it showed; where that is the
+    life's own, it does not act, and never will. `end`: the last position that is decided.
     """
     match request:
         case JoinRequested():
@@ -125,15 +122,17 @@ def is_urgent(
     )
 
 
-def settle(state: State, hearing: Hearing, lapsed: Iterable[str], dead: Dead = (), *, end: Position) -> list[Decision]:
+def settle(
+    state: State, hearing: Hearing, lapsed: Iterable[str], dead: Collection[Life] = (), *, end: Position
+) -> list[Decision]:
     """What follows from deaths, releases, leases whose deadline has passed and joins that need wait no longer.
 
-    `lapsed`: keys of lease deadlines that have passed; `end`: the last position that is decided. Folded, the result
+    `lapsed`: keys of lease deadlines that have passed; `dead`, `end`: as for `decide`. Folded, the result
     may make more due; call until it is empty.
     """
     due = frozenset(lapsed)
     for node in members(state):
-        heard, is_dead = hearing.get(node.node), (node.node, node.incarnation, node.seal) in dead
+        heard, is_dead = hearing.get(node.node), Life(node.node, node.incarnation, node.seal) in dead
         if not (is_dead or due or (heard and heard.release)):
             continue
         lease = lease_of(state, node)
@@ -148,8 +147,8 @@ def settle(state: State, hearing: Hearing, lapsed: Iterable[str], dead: Dead = (
     return _settle_waiting(state, hearing, end, dead)
 
 
-def _is_dead(joiner: Joiner, dead: Dead) -> bool:
-    return (joiner.node, joiner.incarnation, joiner.seal) in dead
+def _is_dead(joiner: Joiner, dead: Collection[Life]) -> bool:
+    return Life(NodeId(joiner.node), Incarnation(joiner.incarnation), joiner.seal) in dead
 
 
 def _died(joiner: Joiner) -> str:
@@ -218,7 +217,8 @@ def _join(state: State, request: JoinRequested, ref: RequestRef, appended_at_ms:
         ended = after_life(before, row.incarnation, left.last_sequence, left.renewed_at, bare=bare)
         kinship = _kinship(state, joiner, request.past, end, ended)
         return [left, *_withdraw(state, joiner), *_joined(state, joiner, ref, left.topology_version, kinship)]
-    silent = msgspec.structs.replace(joiner, proof=b"")  # it has proved nothing, and the log is for everybody
+    # What waits is copied into `decisions`, which all read, and the proof is yet to be of use.
+    silent = msgspec.structs.replace(joiner, proof=b"")
     waiting = JoinWaiting(ref, silent, row.incarnation, appended_at_ms, request.past)
     return [*_withdraw(state, joiner), waiting]
 
@@ -316,7 +316,7 @@ def _raised(view: TopologyVersion, kind: NodeKind) -> TopologyVersion:
     return TopologyVersion(view.major + 1, 0) if kind is NodeKind.SERVER else view
 
 
-def _settle_waiting(state: State, hearing: Hearing, end: Position, dead: Dead) -> list[Decision]:
+def _settle_waiting(state: State, hearing: Hearing, end: Position, dead: Collection[Life]) -> list[Decision]:
     for _, waiting in state.rows(WaitingJoinRow):
         if _is_dead(waiting.joiner, dead):
             return _refused(waiting, "PROCESS_DIED", _died(waiting.joiner), _identity(waiting.joiner))

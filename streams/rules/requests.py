@@ -3,7 +3,7 @@
 The coordinator decides by this, and whoever wants to know what would happen asks the same: a dry run.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import msgspec
@@ -12,6 +12,7 @@ from topolog.events import requests as q
 from topolog.events.asked import Request, RequestRef
 from topolog.events.codec import CODEC, Decision
 from topolog.events.ids import Position
+from topolog.events.proof import Life
 from topolog.events.repair_requests import RepairRequest
 from topolog.events.state import State
 from topolog.streams.rules import (
@@ -36,7 +37,7 @@ class Circumstances(msgspec.Struct, frozen=True):
 
     appended_at_ms: int
     end: Position
-    dead: membership.Dead = ()
+    dead: Collection[Life] = ()
     newest_level: int = CODEC.newest_level
 
 

@@ -16,7 +16,7 @@ from topolog.events.codec import CODEC
 from topolog.events.group_definition import Affinity, GroupDefinition
 from topolog.events.membership import FENCING
 from topolog.events.object_types import ObjectType
-from topolog.events.topics import ASKED, Topic
+from topolog.events.topics import REQUEST_TOPICS, Topic
 from topolog.streams.node.core import Phase
 from topolog.streams.simulation.lying import forge
 from topolog.streams.simulation.network import Fate
@@ -336,7 +336,7 @@ def _remove(world: World, act: Act, draw: random.Random) -> None:
 
 def _repeat(world: World, draw: random.Random) -> None:
     """An earlier request comes again, byte for byte, or with other content under its id."""
-    entries = [entry for topic in ASKED for entry in world.broker.log.entries(topic)]
+    entries = [entry for topic in REQUEST_TOPICS for entry in world.broker.log.entries(topic)]
     if not entries:
         return
     entry = draw.choice(entries)

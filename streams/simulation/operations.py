@@ -11,7 +11,7 @@ from topolog.events.cluster_state import ClusterState
 from topolog.events.group_definition import GroupDefinition
 from topolog.events.ids import TopologyVersion
 from topolog.events.membership import FENCING
-from topolog.events.topics import ASKED
+from topolog.events.topics import REQUEST_TOPICS
 from topolog.streams.coordinator.core import Role
 from topolog.streams.node.core import Phase
 from topolog.streams.rules import requesters
@@ -58,7 +58,7 @@ def let_a_day_pass(world: World, draw: random.Random) -> None:
         for deadline in requesters.deadlines(name, row) if row else ():
             world.note_deed(f"IDLE {name}, up to {name}/{row.highest if row else 0}")
             core.pass_deadline(deadline.key)
-    asked = [each for topic in ASKED for each in world.broker.log.entries(topic) if each.key == name]
+    asked = [each for topic in REQUEST_TOPICS for each in world.broker.log.entries(topic) if each.key == name]
     if asked:
         entry = draw.choice(asked)
         again = partial(world.operator.writer.append, entry.topic, name, entry.value)

@@ -22,7 +22,7 @@ from topolog.events.objects import (
 )
 from topolog.events.requests import ChangeCancellationRequested, DeletionsConfirmed, SchemaChangeRequested
 from topolog.events.state import State
-from topolog.events.topics import ASKED
+from topolog.events.topics import REQUEST_TOPICS
 from topolog.streams.node.client import Node
 
 _REQUESTS = (SchemaChangeRequested, ChangeCancellationRequested, DeletionsConfirmed)
@@ -84,13 +84,13 @@ class SchemaSite(CrashSite):
 
     def is_asked_for(self, name: str) -> bool:
         """Whether a change of this object stands among the requests."""
-        asked = [CODEC.decode(entry.value) for topic in ASKED for entry in self.entries(topic)]
+        asked = [CODEC.decode(entry.value) for topic in REQUEST_TOPICS for entry in self.entries(topic)]
         return any(isinstance(each, SchemaChangeRequested) and each.statements[0].name == name for each in asked)
 
     def assert_sound(self) -> None:
         """Each change is over in one way, each request has one outcome, and both members have the state of the log."""
         self.operator.eventually(lambda: not self.operator.open_changes(), "every change to end")
-        asked = [CODEC.decode(entry.value) for topic in ASKED for entry in self.entries(topic)]
+        asked = [CODEC.decode(entry.value) for topic in REQUEST_TOPICS for entry in self.entries(topic)]
         ids = {str(each.id) for each in asked if isinstance(each, _REQUESTS)}
         self.operator.eventually(lambda: ids <= set(self.operator.outcomes), "every request to be decided")
         assert set(self.operator.outcomes.values()) == {1}

@@ -29,7 +29,7 @@ The rules of the exchange have a table of their own (`test_exchange_teeth.py`).
 import itertools
 import random
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -51,17 +51,17 @@ from topolog.events.membership import (
     lease_of,
     members,
 )
+from topolog.events.proof import Life
 from topolog.events.requests import Joiner, JoinRequested
 from topolog.events.snapshot_content import Cut, Loader
 from topolog.events.stamp import Stamp, decode_stamp
 from topolog.events.state import Row, State
 from topolog.events.terms import ClusterRow, cluster
-from topolog.streams.coordinator import reports
 from topolog.streams.coordinator.agenda import Agenda
 from topolog.streams.coordinator.core import Core
 from topolog.streams.coordinator.driver import Driver
 from topolog.streams.coordinator.hearing import Hearing
-from topolog.streams.coordinator.obituary import Obituary, knows
+from topolog.streams.coordinator.obituary import Obituary, is_known_life
 from topolog.streams.coordinator.read_backs import ReadBacks
 from topolog.streams.coordinator.reports import Reports
 from topolog.streams.coordinator.resuming import Resumption
@@ -185,7 +185,7 @@ def removed_member_counts_as_released(patch: pytest.MonkeyPatch) -> None:
     settle = membership.settle
 
     def settled(
-        state: State, hearing: membership.Hearing, lapsed: Iterable[str], dead: membership.Dead, *, end: Position
+        state: State, hearing: membership.Hearing, lapsed: Iterable[str], dead: Collection[Life], *, end: Position
     ) -> list[Any]:
         for node in members(state):
             if node.standing is Standing.STOPPING:
@@ -297,7 +297,7 @@ def the_dead_come_back(patch: pytest.MonkeyPatch) -> None:
 
     def heard(reports: Reports, state: State, heartbeat: Heartbeat, entry: Entry) -> None:
         if row := state.get(NodeRow, heartbeat.node):
-            reports.obituary.dead.pop((row.node, row.incarnation, row.seal), None)
+            reports.obituary.dead.pop(Life(row.node, row.incarnation, row.seal), None)
         hear(reports, state, heartbeat, entry)
 
     patch.setattr(Reports, "hear", heard)
@@ -310,16 +310,16 @@ def an_unproved_certificate_is_believed(patch: pytest.MonkeyPatch) -> None:
     def heard(obituary: Obituary, state: State, died: NodeDied, entry: Entry) -> bool:
         found, row = hear(obituary, state, died, entry), state.get(NodeRow, died.node)
         if row is not None and row.incarnation == died.incarnation:
-            obituary.dead[row.node, row.incarnation, row.seal] = None
+            obituary.dead[Life(row.node, row.incarnation, row.seal)] = None
         return found
 
-    patch.setattr(reports, "fault", lambda *_: "")
+    patch.setattr(senders, "require_sign", lambda _, record: record)
     patch.setattr(Obituary, "hear", heard)
 
 
 def an_unproved_release_is_believed(patch: pytest.MonkeyPatch) -> None:
     """Whoever writes that a member has stopped serving is believed, whatever secret it shows."""
-    patch.setattr(reports, "fault", lambda *_: "")
+    patch.setattr(senders, "require_sign", lambda _, record: record)
 
 
 def operations_are_taken_from_requests(patch: pytest.MonkeyPatch) -> None:
@@ -345,7 +345,7 @@ def a_former_life_speaks_for_the_present_one(patch: pytest.MonkeyPatch) -> None:
         row = state.get(NodeRow, died.node)
         found = hear(obituary, state, died, entry)
         if row is not None:
-            obituary.dead[row.node, row.incarnation, row.seal] = None
+            obituary.dead[Life(row.node, row.incarnation, row.seal)] = None
         return found
 
     patch.setattr(Obituary, "hear", heard)
@@ -356,7 +356,7 @@ def early_certificates_are_forgotten(patch: pytest.MonkeyPatch) -> None:
     hear = Obituary.hear
 
     def heard(obituary: Obituary, state: State, died: NodeDied, entry: Entry) -> bool:
-        return knows(state, died) and hear(obituary, state, died, entry)
+        return is_known_life(state, died) and hear(obituary, state, died, entry)
 
     patch.setattr(Obituary, "hear", heard)
 
@@ -558,7 +558,7 @@ def waiting_requests_are_kept_in_memory(patch: pytest.MonkeyPatch) -> None:
     waiting: dict[Core, list[Entry]] = {}
 
     def asked(core: Core, entry: Entry) -> None:
-        request = core._decoded(entry)
+        request = core.codec.decode(entry.value)
         if isinstance(request, JoinRequested) and _must_wait(core.state, request):
             core._inputs.count(entry)
             waiting.setdefault(core, []).append(entry)

@@ -1,13 +1,15 @@
 """Ids that never fall out of the window of kept outcomes (K7), and the errors that refusals stand for."""
 
+from collections.abc import Callable
+
 import pytest
 
 from topolog.events import requests as q
-from topolog.events.asked import RequestId
+from topolog.events.asked import SUBJECT_CHARS_MAX, RequestId
 from topolog.events.asking import CONFLICT, LANES, OpenRequests, encode_request, refusal_of
 from topolog.events.errors import BadInput, MergeConflict, Overloaded, Refused
 from topolog.events.ids import Position
-from topolog.events.requesters import AHEAD_MAX
+from topolog.events.requesters import AHEAD_MAX, joining, operating, requester_of
 
 
 def row(code: str) -> q.OutcomeRow:
@@ -37,8 +39,8 @@ def test_no_open_request_ever_falls_64_behind_its_requester() -> None:
 
 
 def test_no_number_comes_too_far_above_what_has_its_outcome() -> None:
-    """A coordinator would take it for somebody else's. What is never sent uses up numbers, and who was idle for a day
-    is forgotten: then another requester goes on, from 1."""
+    """A coordinator would take it for somebody else's. What is never sent uses up numbers, and of who is no longer
+    remembered none has its outcome: then another requester goes on, from 1."""
     decided: dict[str, int] = {}
     ids = OpenRequests("n1-ab", lambda requester: decided.get(requester, 0))
     given = []
@@ -62,6 +64,18 @@ def test_a_lane_with_open_requests_is_not_given_up() -> None:
     assert ids.next_id() == RequestId("n1-ab", AHEAD_MAX + 1)
 
 
+def test_who_may_number_nothing_more_is_told_how_many_it_waits_for() -> None:
+    """One request in each lane is enough, where each is too far above what has its outcome."""
+    decided: dict[str, int] = {}
+    ids = OpenRequests("n1-ab", lambda requester: decided.get(requester, 0))
+    for _ in range(LANES):
+        given = [ids.next_id() for _ in range(AHEAD_MAX)]
+        for each in given[:-1]:
+            ids.close(each)
+    with pytest.raises(Overloaded, match=rf"^{LANES} requests of n1-ab are under way"):
+        ids.next_id()
+
+
 def test_numbers_that_somebody_else_has_used_up_are_passed_over() -> None:
     """A request under one of them would be taken for a repeat; also in the lane that takes the place of another."""
     decided = {"n1-ab": 60, f"n1-ab.{LANES}": 9}
@@ -73,12 +87,16 @@ def test_numbers_that_somebody_else_has_used_up_are_passed_over() -> None:
     assert ids.next_id() == RequestId(f"n1-ab.{LANES}", 10)
 
 
-def test_the_name_is_cut_so_that_every_lane_is_a_valid_requester() -> None:
-    """A node id may be as long as a requester; the ids of its requests must still be valid."""
-    ids = OpenRequests("n" * 200 + "-0badcafe")
+@pytest.mark.parametrize("of", [lambda own: own, joining, operating], ids=["itself", "joining", "operating"])
+def test_the_name_is_cut_so_that_every_lane_is_a_valid_requester(of: Callable[[str], str]) -> None:
+    """A node id may be as long as a requester; the ids of its requests must still be valid, however many lanes it has
+    given up."""
+    own = requester_of("n" * SUBJECT_CHARS_MAX, (1 << 64) - 1)
+    ids = OpenRequests(of(own))
     open_ = [ids.next_id() for _ in range(LANES * q.OUTCOMES_KEPT)]
     assert all(q.is_valid(each) for each in open_)
-    assert open_[0].requester.endswith("-0badcafe")
+    assert q.is_valid(RequestId(f"{of(own)}.{(1 << 63) - 1}", 1))
+    assert own.endswith("n-ffffffffffffffff")
 
 
 def test_what_cannot_be_sent_is_refused_where_it_is_made() -> None:

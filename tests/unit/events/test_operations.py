@@ -20,7 +20,7 @@ from topolog.events.object_definition import (
     Statement,
     Verb,
 )
-from topolog.events.operations import _OF_MEMBERS, is_operation, topic_of
+from topolog.events.operations import _FROM_REQUESTS, _Sender, is_operation, topic_of
 from topolog.events.repair_definition import SessionDefinition, SessionKind
 from topolog.events.requesters import is_of, joining, operating, requester_of, requester_of_api
 from topolog.events.topics import ACLS, Topic
@@ -52,9 +52,16 @@ OPERATORS = {
 }
 
 
-def test_each_request_is_an_operator_s_or_a_member_s() -> None:
+def test_each_request_is_an_operator_s_or_any_process_s() -> None:
     """Who adds one decides here; until then it is an operator's."""
-    assert set(get_args(q.AnyRequest)) - set(_OF_MEMBERS) == OPERATORS
+    assert set(get_args(q.AnyRequest)) - set(_FROM_REQUESTS) == OPERATORS
+
+
+def test_who_need_not_have_joined_is_listed_once() -> None:
+    """One who joins has not yet; validators and the rendezvous never do, and what they report would be refused for
+    ever. Every other request is a node's."""
+    others = {each for each, taken in _FROM_REQUESTS.items() if taken.sender is _Sender.PROCESS}
+    assert others == {q.JoinRequested, *get_args(rr.RepairRequest)} - OPERATORS - {rr.SessionRequested}
 
 
 @pytest.mark.parametrize(
@@ -88,7 +95,7 @@ def test_what_touches_what_is_there_is_an_operator_s(statement: Statement, *, is
 
 
 @pytest.mark.parametrize("kind", SessionKind)
-def test_members_compare_and_do_not_repair(kind: SessionKind) -> None:
+def test_nodes_compare_and_do_not_repair(kind: SessionKind) -> None:
     """A repair writes over rows of others, and so may what this build does not know."""
     request = rr.SessionRequested(*HEAD, SessionDefinition("s.t", kind))
     assert is_operation(request) is (kind is not SessionKind.PREVIEW)
@@ -107,25 +114,24 @@ def test_nobody_but_the_api_writes_operations() -> None:
 
 
 names = st.text(min_size=1, max_size=200)
-lives = st.integers(0, (1 << 64) - 1)
+numbers = st.integers(0, (1 << 64) - 1)
 
 
-@given(names, lives)
-def test_a_process_asks_by_requesters_of_its_own(name: str, life: int) -> None:
-    own = requester_of(name, life)
-    short = requester_of(name, life & 0xFFFFFFFF, digits=8)
-    for requester in (own, short, joining(own), f"{own}.7", f"{short}.12"):
+@given(names, numbers)
+def test_a_process_asks_by_requesters_of_its_own(name: str, number: int) -> None:
+    own = requester_of(name, number)
+    for requester in (own, joining(own), f"{own}.7", f"{own}.12"):
         assert is_of(requester, name)
-    for requester in (operating(own), f"{own}.", f"{own}/x", own[:-1], name):
+    for requester in (operating(own), f"{own}.", f"{own}/x", own[:-1], own[:-8], f"{own}xjoin", name):
         assert not is_of(requester, name)
 
 
-@given(names.map(lambda name: name[:100]), names.map(lambda name: name[:100]), lives)
-def test_no_two_processes_have_a_requester_in_common(one: str, other: str, life: int) -> None:
+@given(names.map(lambda name: name[:100]), names.map(lambda name: name[:100]), numbers)
+def test_no_two_processes_have_a_requester_in_common(one: str, other: str, number: int) -> None:
     """Also where the one is called as the other begins: `a` and `a-b`."""
-    assert is_of(requester_of(one, life), other) is (one == other)
+    assert is_of(requester_of(one, number), other) is (one == other)
 
 
 @given(st.integers(0, (1 << 40) - 1))
-def test_no_process_is_called_so_that_it_asks_as_the_api(life: int) -> None:
-    assert not is_of(requester_of_api(life), "api")
+def test_no_process_is_called_so_that_it_asks_as_the_api(number: int) -> None:
+    assert not is_of(requester_of_api(number), "api")

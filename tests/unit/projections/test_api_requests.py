@@ -277,7 +277,7 @@ def test_what_is_malformed_is_refused_here_and_never_sent(
         f"cli/{'9' * 5000}",
         "api-1/1",
         "api-1.1/1",
-        "ci/build-0a1b2c3d/1",
+        "ci/build-0a1b2c3d4e5f6071/1",
         "n1-0a1b2c3d4e5f6071.join/1",
         f"{'c' * 201}/1",
     ],

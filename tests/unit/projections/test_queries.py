@@ -12,7 +12,7 @@ from topolog.events.membership import NodeRow
 from topolog.events.object_types import type_id
 from topolog.events.requests import OUTCOMES_KEPT, RequestersForgotten
 from topolog.events.state import Row
-from topolog.projections import explain, explain_request, forgotten, queries
+from topolog.projections import explain, explain_request, forgotten_outcomes, queries
 from topolog.projections.projector import Projector
 from topolog.projections.store import Reading
 
@@ -46,7 +46,7 @@ def test_one_is_found_without_reading_the_others(reading: Reading, monkeypatch: 
     monkeypatch.setattr(Reading, "rows", noted)
     queries.lease(reading, 0, "n1")
     queries.type_named(reading, "Order")
-    assert not forgotten.is_forgotten(reading, RequestId("cli-1", 1))
+    assert not forgotten_outcomes.is_forgotten(reading, RequestId("cli-1", 1))
     assert scanned == []
     queries.node(reading, 0, "n1")
     assert set(scanned) == {NodeRow}
@@ -97,9 +97,9 @@ def test_an_id_behind_the_window_is_forgotten(chronicle: Chronicle, projector: P
         chronicle.propose("Customer", {"id": "long"}, ref=chronicle.ref("cli-9"))
     projector.step()
     with projector.reading() as reading:
-        old = [forgotten.is_forgotten(reading, RequestId("cli-9", sequence)) for sequence in (2, 3)]
+        old = [forgotten_outcomes.is_forgotten(reading, RequestId("cli-9", sequence)) for sequence in (2, 3)]
         assert old == [True, False]
-        assert not forgotten.is_forgotten(reading, RequestId("cli-10", 1))
+        assert not forgotten_outcomes.is_forgotten(reading, RequestId("cli-10", 1))
 
 
 def test_a_request_of_a_forgotten_requester_is_said_to_be_over(chronicle: Chronicle, projector: Projector) -> None:
@@ -117,7 +117,7 @@ def test_a_request_of_a_forgotten_requester_is_said_to_be_over(chronicle: Chroni
             assert "not carried out any more" in raised.value.hint
         with pytest.raises(NotFound, match="ci/3 has no outcome at position"):
             queries.request(reading, new)
-        refusal = forgotten.refusal(reading, over)
+        refusal = forgotten_outcomes.refusal(reading, over)
     assert (refusal.code, refusal.facts, "ci/3 is the next" in refusal.hint) == (
         "OUTCOME_FORGOTTEN",
         {"forgotten_to": "2"},

@@ -16,6 +16,7 @@ from topolog.events.operations import CODE
 from topolog.events.repair_tasks import TaskId
 from topolog.events.requesters import AHEAD_MAX, joining, operating, requester_of
 from topolog.events.topics import Topic
+from topolog.projections.refusals import remedy
 
 REQUESTS = Topic.REQUESTS
 N1, N2 = requester_of("n1", 1), requester_of("n2", 2)
@@ -57,7 +58,8 @@ def test_a_removal_that_a_node_writes_is_refused_and_that_of_the_api_is_done() -
     desk_.ask(forged, REQUESTS)
     row = desk_.outcome(forged)
     assert row is not None
-    assert (row.status, row.code, row.facts) == (q.Status.REFUSED, CODE, {"topic": "operations"})
+    assert (row.status, row.code, row.rule) == (q.Status.REFUSED, CODE, "S1")
+    assert row.facts == {"topic": "operations"}
     assert "topolog" in row.message
     members = {row.node for _, row in desk_.core.state.rows(NodeRow) if row.is_member}
     assert members == {"n1", "n2"}
@@ -139,7 +141,9 @@ def test_who_was_never_a_member_declares_nothing() -> None:
     desk_.ask(request, REQUESTS)
     row = desk_.outcome(request)
     assert row is not None
-    assert (row.status, row.code) == (q.Status.REFUSED, "NODE_UNKNOWN")
+    assert (row.status, row.code, row.rule) == (q.Status.REFUSED, "NEVER_JOINED", "S2")
+    assert row.message == "'n9' is not a node that has ever joined this cluster. It joins first."
+    assert remedy(row.code, row.rule)
 
 
 def test_a_validator_is_no_node_and_is_heard() -> None:
@@ -150,7 +154,7 @@ def test_a_validator_is_no_node_and_is_heard() -> None:
     desk_.ask(report, REQUESTS)
     row = desk_.outcome(report)
     assert row is not None
-    assert row.code not in ("NODE_UNKNOWN", CODE)
+    assert row.code not in ("NEVER_JOINED", CODE)
     assert reasons(desk_) == []
 
 

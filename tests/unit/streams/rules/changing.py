@@ -32,6 +32,7 @@ from topolog.events.objects import (
     change_row,
     object_row,
 )
+from topolog.events.proof import Life
 from topolog.streams.rules import membership, objects
 
 INT, LONG, TEXT = ColumnType.INT32, ColumnType.INT64, ColumnType.STRING
@@ -125,7 +126,7 @@ class Changing(Cluster):
         """It is dead, and certified to be."""
         self.applied.pop(NodeId(node), None)
         self.blocks.pop(NodeId(node), None)
-        dead = {(NodeId(node), self.node(node).incarnation, self.node(node).seal)}
+        dead = {Life(NodeId(node), self.node(node).incarnation, self.node(node).seal)}
         self.log(*membership.settle(self.state, {}, (), dead, end=self.position))
         return self.settle() if settle else []
 

@@ -28,7 +28,7 @@ from topolog.events.schedules import ScheduleRow
 from topolog.events.sessions import SegmentRow, SessionRow, open_sessions, segment, segments, session
 from topolog.events.stamp import decode_stamp
 from topolog.events.token_range import Ranges
-from topolog.events.topics import ASKED, Topic
+from topolog.events.topics import REQUEST_TOPICS, Topic
 from topolog.events.tree_spec import Column, TreeSpec
 from topolog.streams.clock import ManualClock
 from topolog.streams.coordinator.core import Core, Role
@@ -195,7 +195,7 @@ class World:
 
         self.rendezvous = Rendezvous(self.log, LOG_ID)
         self._lives = itertools.count(1)
-        self.read = dict.fromkeys(ASKED, 0)
+        self.read = dict.fromkeys(REQUEST_TOPICS, 0)
         self.servers: dict[str, Server] = {}
         self.held_back: list[tuple[str, bytes]] = []
         for name, held in tables.items():
@@ -360,7 +360,7 @@ class World:
         self.desk.land()
         assert self.desk.role() is Role.LEADING
         resumed = self.core.resume_at()
-        self.read = {topic: resumed.get((topic, 0)) or 0 for topic in ASKED}
+        self.read = {topic: resumed.get((topic, 0)) or 0 for topic in REQUEST_TOPICS}
         self.decide()
         self.core.settle()
         self.desk.land()

@@ -8,11 +8,11 @@ from topolog.events import requests as q
 from topolog.events.asked import RequestRef
 from topolog.events.errors import Refused
 from topolog.events.ids import Incarnation, NodeId
-from topolog.events.proof import seal_of
+from topolog.events.proof import Life, seal_of
 from topolog.streams.rules import membership
 
 N1 = NodeId("n1")
-FIRST, SECOND, THIRD = ((N1, Incarnation(number), seal_of(secret(number))) for number in (1, 2, 3))
+FIRST, SECOND, THIRD = (Life(N1, Incarnation(number), seal_of(secret(number))) for number in (1, 2, 3))
 
 
 def join(name: str, incarnation: int, *, fences: bool = True) -> q.JoinRequested:
@@ -21,9 +21,7 @@ def join(name: str, incarnation: int, *, fences: bool = True) -> q.JoinRequested
     return join_request(joiner(name, incarnation, folder="", capabilities=capabilities))
 
 
-def settle(
-    cluster: Cluster, *dead: tuple[NodeId, Incarnation, bytes], hearing: membership.Hearing | None = None
-) -> list[object]:
+def settle(cluster: Cluster, *dead: Life, hearing: membership.Hearing | None = None) -> list[object]:
     """All that follows from these deaths, decided and folded."""
     followed: list[object] = []
     while decided := membership.settle(cluster.state, hearing or {}, (), dead, end=cluster.position):

@@ -8,6 +8,7 @@ from topolog.events import requests
 from topolog.events.asked import SEQUENCE_MAX, RequestId
 from topolog.events.errors import NotFound, Refused
 from topolog.events.forgotten import ForgottenRow
+from topolog.events.requesters import highest_of
 from topolog.events.requests import RequesterRow
 from topolog.events.state import State
 from topolog.projections.store import Reading
@@ -22,14 +23,13 @@ def refusal(reading: Reading, name: RequestId) -> Refused:
     """The error for asking with an id of which no outcome is kept."""
     known = _known(reading, name.requester)
     up_to = requests.forgotten_to(known, name.requester)
-    row = known.get(RequesterRow, name.requester)
     return Refused(
         "OUTCOME_FORGOTTEN",
         "K7",
         f"Request {name} is not carried out: of requests up to {name.requester}/{up_to} the outcomes are no longer "
         "kept, so nobody could say whether it was carried out before.",
         {"forgotten_to": str(up_to)},
-        hint=f"See what stands now; to ask anew use {_next(name.requester, row.highest if row else up_to)}.",
+        hint=f"See what stands now; to ask anew use {_next(name.requester, highest_of(known, name.requester))}.",
     )
 
 
