@@ -19,7 +19,7 @@ from topolog.events.asking import digest_of
 from topolog.events.ids import Offset
 from topolog.events.log import Entry, Partition
 from topolog.events.stamp import NO_DIGEST, InputOffset
-from topolog.events.topics import ASKED, BY_CODE, Topic
+from topolog.events.topics import BY_CODE, REQUEST_TOPICS, Topic
 from topolog.streams.coordinator.obituary import Obituary
 
 
@@ -78,7 +78,7 @@ class Resumption:
 
     def misses(self, is_at_end: Callable[[Topic], bool]) -> bool:
         """Whether a topic of requests ends before the record that was read last: begin again with `remade`."""
-        asked = [each for each in self._last if each[0] in ASKED and self.starts[each] is not None]
+        asked = [each for each in self._last if each[0] in REQUEST_TOPICS and self.starts[each] is not None]
         missed = [each for each in asked if is_at_end(each[0])]
         self.remade.update(missed)
         return bool(missed)
