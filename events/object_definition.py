@@ -141,7 +141,8 @@ class Statement(msgspec.Struct, frozen=True):
     ALTER of a view may have a `definition` too: what it shows from then on; its properties are altered as everybody's.
 
     `if_needed`: IF EXISTS, or of CREATE IF NOT EXISTS. `planned_on`: since which position the object was as the asker
-    saw it, ABSENT if he saw none; the statement is refused if it is another one by now.
+    saw it, ABSENT if he saw none; the statement is refused if it is another one by now. `harmless`: it is refused where,
+    once its turn comes, a time to live would become shorter by it, or grants would end with it.
     """
 
     verb: Verb
@@ -156,6 +157,7 @@ class Statement(msgspec.Struct, frozen=True):
     new_name: str = ""
     if_needed: bool = False
     planned_on: int | None = None
+    harmless: bool = False
 
 
 class Step(msgspec.Struct, frozen=True):
