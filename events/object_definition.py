@@ -141,8 +141,8 @@ class Statement(msgspec.Struct, frozen=True):
     ALTER of a view may have a `definition` too: what it shows from then on; its properties are altered as everybody's.
 
     `if_needed`: IF EXISTS, or of CREATE IF NOT EXISTS. `planned_on`: since which position the object was as the asker
-    saw it, ABSENT if he saw none; the statement is refused if it is another one by now. `harmless`: it is refused where,
-    once its turn comes, a time to live would become shorter by it, or grants would end with it.
+    saw it, ABSENT if he saw none; the statement is refused if it is another one by now. `harmless`: it is refused if at
+    its turn a time to live would become shorter by it, or grants would end with it.
     """
 
     verb: Verb
@@ -199,6 +199,11 @@ def size_bytes(step: Step) -> int:
         size += sum(len(text.encode()) + _OVERHEAD_BYTES for text in texts)
         size += sum(len(column.name) + _OVERHEAD_BYTES for column in step.definition.columns)
     return size
+
+
+def is_shorter_ttl(then_ms: int | None, now_ms: int | None) -> bool:
+    """Whether rows of some age are gone by the one time to live, and not by the other; None is what has no rows."""
+    return bool(then_ms) and (not now_ms or then_ms < now_ms)
 
 
 def check_statements(statements: tuple[Statement, ...]) -> None:

@@ -49,6 +49,10 @@ class Desk:
         self.requester = requester
         self._answers = answers
 
+    @property
+    def cluster(self) -> str:
+        return self._answers.projector.cluster
+
     async def new_id(self) -> RequestId:
         """An id of this process's own; raises Overloaded while too many of its requests are undecided.
 
@@ -167,7 +171,7 @@ class Desk:
             else:
                 outcome, status = _outcome(reading, name, row, stands.token), HTTPStatus.OK
             requester = quote(name.requester, safe="")  # a caller's own choice, and this is a header
-            address = f"/v1/clusters/{self._answers.projector.cluster}/requests/{requester}/{name.sequence}"
+            address = f"/v1/clusters/{self.cluster}/requests/{requester}/{name.sequence}"
             envelope = {"kind": "Outcome", "apiVersion": API_VERSION, "asOf": stands, "item": outcome}
             return json_response(envelope, status, {"Location": address, **headers_of(stands)})
 

@@ -13,6 +13,7 @@ from topolog.events.asking import digest_of, encode_request
 from topolog.events.errors import BadInput, NotAllowed, Refused
 from topolog.events.requests import REQUEST_BYTES_MAX
 from topolog.projections.api import contract, forms, parameters
+from topolog.projections.api.access import asked_changes
 from topolog.projections.api.access.authn import OPEN
 from topolog.projections.api.access.reads import principal_of
 from topolog.projections.api.problems import parameter
@@ -61,6 +62,7 @@ async def post_request(
     name = _chosen(request, idempotency_key, desk.requester) if idempotency_key else await desk.new_id()
     try:
         asked = forms.to_request(form, name, log_id, x_topolog_actor)
+        asked = asked_changes.restrained(asked, form, principal_of(request), desk.cluster)
         value = encode_request(asked)
         row = await desk.known_outcome(name) if idempotency_key else None
         if row is None:

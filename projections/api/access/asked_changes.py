@@ -13,10 +13,12 @@ from topolog.events.errors import NotFound
 from topolog.events.groups import GroupRow
 from topolog.events.object_definition import ObjectKind
 from topolog.events.objects import ChangeRow
+from topolog.events.requests import AnyRequest, GroupAlterationRequested, HoldRequested, SchemaChangeRequested
 from topolog.projections.api import baseline_forms, forms, objects_forms, repair_forms
 from topolog.projections.api.access import losses
 from topolog.projections.api.access.grants import Asked, Right
 from topolog.projections.api.access.losses import UNKNOWN, Stands
+from topolog.projections.api.access.principals import Principal
 from topolog.projections.queries import not_found
 
 _KINDS = {
@@ -57,6 +59,28 @@ def change(form: forms.Form, cluster: str, stands: Stands, *, is_dry_run: bool) 
     what = str(form.__struct_config__.tag)
     lost = dict.fromkeys(each for need in needs for each in need.lost)
     return Change(what, tuple(dict.fromkeys(asked)), getattr(form, "reason", ""), tuple(lost), _absent(form, stands))
+
+
+def restrained(asked: AnyRequest, form: forms.Form, principal: Principal, cluster: str) -> AnyRequest:
+    """The request as it is sent for this caller. Of who may not administer what it is about, the rules refuse it where
+    it does harm by then: what stood when the door judged the form may be another thing once the request is decided.
+
+    What is not restrained here rests on nothing that changes. The same form of the same caller gives the same bytes.
+    """
+
+    def is_restrained(needs: Iterator[_Need]) -> bool:
+        return not all(principal.may(Asked(Right.ADMINISTER, cluster, each.resource, each.name)) for each in needs)
+
+    match asked, form:
+        case SchemaChangeRequested(), objects_forms.ChangeSchema():
+            statements = tuple(
+                msgspec.structs.replace(each, harmless=is_restrained(_of_statement(said, UNKNOWN)))
+                for each, said in zip(asked.statements, form.statements, strict=True)
+            )
+            return msgspec.structs.replace(asked, statements=statements)
+        case GroupAlterationRequested() | HoldRequested(), _:
+            return msgspec.structs.replace(asked, harmless=is_restrained(_needs(form, UNKNOWN)) or None)
+    return asked
 
 
 def _absent(form: forms.Form, stands: Stands) -> NotFound | None:
