@@ -132,3 +132,24 @@ def test_a_repeat_of_what_an_operator_has_altered_gets_its_outcome(desk: Asking)
     longer = ttl("shop.t", 2_000)
     first, again = (desk.ask("operator", longer, key="operator/1") for _ in range(2))
     assert (first.status_code, again.json()["item"]["position"]) == (200, first.json()["item"]["position"])
+
+
+def test_a_reader_that_hears_of_no_end_of_the_log_does_not_judge_losses(
+    chronicle: Chronicle, door: Door, tmp_path: Path
+) -> None:
+    """Found by attack: one that had been at the end once judged by what had stood an hour ago."""
+    now = [0.0]
+    chronicle.join("n1")
+    projector = Projector(chronicle.log.reader(), tmp_path / "late", "main", now_s=lambda: now[0])
+    projector.step()
+    writer = AnsweringWriter(chronicle, projector)
+    with served(projector, Requester(writer, "api-1", "broker:9092"), door.access) as client:
+        desk = Asking(client, door, writer, chronicle)
+        desk.done("admin", {"kind": "create-group", "name": "orders", "partitions": 4, "backups": 1})
+        more = {"kind": "alter-group", "name": "orders", "backups": 2}
+        writer.mute = True
+        asked = []
+        for now[0] in (9.0, 11.0):
+            asked.append(desk.ask("operator", more, wait="none").status_code)
+        assert asked == [202, 403]
+    projector.close()
