@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 import msgspec
 
+from topolog.events.baseline import ClusterStateRow
 from topolog.events.errors import NotFound
 from topolog.events.groups import GroupRow
 from topolog.events.object_definition import ObjectKind
@@ -122,7 +123,7 @@ def _needs(form: forms.Form, stands: Stands) -> Iterator[_Need]:
         case _ if isinstance(form, repair_forms.RepairForm):
             yield from _of_repair(form)
         case _:
-            yield _of_cluster(form)
+            yield _of_cluster(form, stands)
 
 
 def _of_type_or_node(form: forms.Propose | forms.Remove) -> _Need:
@@ -167,7 +168,7 @@ def _of_cancellation(change: int, rights: tuple[tuple[ObjectKind, str], ...] | N
         yield _Need(right, _KINDS[kind.value], name)
 
 
-def _of_cluster(form: forms.Form) -> _Need:
+def _of_cluster(form: forms.Form, stands: Stands) -> _Need:
     match form:
         case forms.StartExchange():
             return _Need(Right.CHANGE, "exchanges", None)
@@ -175,7 +176,16 @@ def _of_cluster(form: forms.Form) -> _Need:
             return _Need(Right.CHANGE, "nodes", form.node)
         case baseline_forms.ChangeBaseline():  # without `accept_loss` the rules refuse what drops a last copy
             return _Need(Right.ADMINISTER if form.accept_loss else Right.CHANGE, "baselines", None)
-        case baseline_forms.AdjustBaseline() | baseline_forms.Hold():
+        case baseline_forms.Hold():
+            right = Right.ADMINISTER if not form.on and _may_be_stopped(stands) else Right.CHANGE
+            return _Need(right, "baselines", None)
+        case baseline_forms.AdjustBaseline():
             return _Need(Right.CHANGE, "baselines", None)
         case _:  # the state, the feature level, the terms of leases, and what nobody has thought of here
             return _Need(Right.ADMINISTER, "cluster", None)
+
+
+def _may_be_stopped(stands: Stands) -> bool:
+    """Whether the cluster is not active, or not to stay so; without a row it is. Let go, it may serve by itself."""
+    row = stands.row(ClusterStateRow, "")
+    return stands is UNKNOWN if row is None else not row.is_active

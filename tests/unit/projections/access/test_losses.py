@@ -11,7 +11,9 @@ import msgspec
 import pytest
 
 from topolog.events.asked import RequestId
+from topolog.events.baseline import ClusterStateRow
 from topolog.events.claims import ClaimsRow
+from topolog.events.cluster_state import ClusterState
 from topolog.events.errors import TopologError
 from topolog.events.group_definition import Affinity, LossPolicy
 from topolog.events.groups import GroupRow
@@ -232,8 +234,8 @@ TABLE: Mapping[str, tuple[Case, ...]] = {
     "cluster-state.state": always(
         ADMINISTER, *({"kind": "cluster-state", "state": s} for s in ("ACTIVE", "ACTIVE_READ_ONLY", "INACTIVE"))
     ),
-    # What would drop a last copy is refused by the rules (LAST_COPY) unless the loss is accepted.
     "hold.on": always(CHANGE, {"kind": "hold", "on": True}, {"kind": "hold", "on": False}),
+    # What would drop a last copy is refused by the rules (LAST_COPY) unless the loss is accepted.
     "baseline.verb": always(
         CHANGE, *({"kind": "baseline", "verb": v, "nodes": ["n"]} for v in ("SET", "ADD", "REMOVE"))
     ),
@@ -437,6 +439,27 @@ def test_where_nobody_knows_what_stands_all_that_could_lose_counts_as_losing() -
     assert [body for body, _ in cases if rights(body, UNKNOWN) != {ADMINISTER}] == []
     for harmless in (alter(backups=3), alter(backup_filter="zone"), schema(ttl_ms=2 * DAY_MS)):
         assert (rights(harmless), rights(harmless, UNKNOWN)) == ({CHANGE}, {ADMINISTER})
+
+
+@pytest.mark.parametrize(
+    ("state", "target", "right"),
+    [
+        (ClusterState.ACTIVE, None, CHANGE),
+        (ClusterState.ACTIVE, ClusterState.INACTIVE, ADMINISTER),
+        (ClusterState.ACTIVE, ClusterState.ACTIVE_READ_ONLY, ADMINISTER),
+        (ClusterState.INACTIVE, None, ADMINISTER),
+        (ClusterState.INACTIVE, ClusterState.ACTIVE, ADMINISTER),
+        (ClusterState.ACTIVE_READ_ONLY, None, ADMINISTER),
+    ],
+)
+def test_to_let_a_stopped_cluster_go_takes_the_right_to_start_it(
+    state: ClusterState, target: ClusterState | None, right: Right
+) -> None:
+    """Found by attack: with hold ended a cluster that an admin had stopped served again by itself."""
+    stands = Rows({(ClusterStateRow, ""): ClusterStateRow(state, Position(3), target)})
+    let_go, held = ({"kind": "hold", "on": on} for on in (False, True))
+    assert (rights(let_go, stands), rights(held, stands)) == ({right}, {CHANGE})
+    assert (rights(let_go, UNKNOWN), rights(held, UNKNOWN)) == ({ADMINISTER}, {CHANGE})
 
 
 def test_a_dry_run_of_a_loss_takes_the_right_to_read() -> None:
