@@ -121,7 +121,7 @@ def _needs(form: forms.Form, stands: Stands) -> Iterator[_Need]:
         case objects_forms.CancelChange():
             yield from _of_cancellation(form.change, losses.of_cancellation(form.change, stands))
         case _ if isinstance(form, repair_forms.RepairForm):
-            yield from _of_repair(form)
+            yield from _of_repair(form, stands)
         case _:
             yield _of_cluster(form, stands)
 
@@ -144,7 +144,7 @@ def _of_statement(statement: objects_forms.StatementForm, stands: Stands) -> Ite
         yield _Need(right, _KINDS["TABLE"], statement.definition.over, lost)
 
 
-def _of_repair(form: repair_forms.RepairForm) -> Iterator[_Need]:
+def _of_repair(form: repair_forms.RepairForm, stands: Stands) -> Iterator[_Need]:
     match form:
         case repair_forms.StartSession():
             yield _losing("replicas", form.table, losses.of_session(form))
@@ -156,7 +156,9 @@ def _of_repair(form: repair_forms.RepairForm) -> Iterator[_Need]:
             yield _losing("replicas", form.definition.table, lost)
         case repair_forms.DropSchedule():
             yield _Need(Right.CHANGE, "schedules", form.name)
-        case repair_forms.AlterSession() | repair_forms.AbortSessions():
+        case repair_forms.AlterSession():
+            yield _losing("sessions", str(form.session), losses.of_alteration(form, stands))
+        case repair_forms.AbortSessions():
             yield _Need(Right.CHANGE, "sessions", None if form.session is None else str(form.session))
 
 

@@ -18,6 +18,8 @@ from topolog.events.group_definition import Affinity, GroupDefinition, LossPolic
 from topolog.events.groups import GroupRow
 from topolog.events.object_definition import FOREVER, ObjectKind, Statement, Step, Verb, is_shorter_ttl
 from topolog.events.objects import ChangeRow, ObjectRow
+from topolog.events.repair_definition import SessionKind
+from topolog.events.sessions import SessionRow, session_key
 from topolog.events.state import Row
 from topolog.projections.api import forms, objects_forms, repair_forms
 
@@ -85,6 +87,16 @@ def _is_about_rights(part: Statement | Step, stands: Stands) -> bool:
     row = stands.row(ObjectRow, part.name)
     now = row.definition if row is not None and isinstance(part, Step) else None  # what is queued may find another one
     return now is None or (now.over, now.columns) != (part.definition.over, part.definition.columns)
+
+
+def of_alteration(form: repair_forms.AlterSession, stands: Stands) -> tuple[str, ...]:
+    """A repair that is let go on, or goes faster, writes over what it would as one that is begun."""
+    goes_on = form.paused is False or form.intensity is not None or form.parallel is not None
+    row = stands.row(SessionRow, session_key(form.session))
+    if not goes_on or (row is not None and row.definition.kind is SessionKind.PREVIEW):
+        return ()
+    unknown = "" if row else ", if it is one: the session is not known here"
+    return (f"rows that the repair writes over{unknown}",)
 
 
 def _altered(now: GroupDefinition, form: forms.AlterGroup) -> GroupDefinition:

@@ -21,6 +21,8 @@ from topolog.events.ids import Position, Version
 from topolog.events.object_definition import Column, ColumnType, Definition, ObjectKind, Statement, Step, Verb
 from topolog.events.objects import ChangeRow, ChangeStatus, ObjectRow, ObjectStatus
 from topolog.events.operations import is_operation
+from topolog.events.repair_definition import SessionDefinition, SessionKind
+from topolog.events.sessions import SessionRow, SessionStatus, session_key
 from topolog.projections.api import forms
 from topolog.projections.api.access.asked_changes import change
 from topolog.projections.api.access.grants import Right
@@ -81,6 +83,11 @@ CHANGES = (
     staged(34, QUEUED, Verb.ALTER, ObjectKind.VIEW, "shop.v", over="shop.t"),
 )
 
+
+def compared(kind: SessionKind) -> SessionRow:
+    return SessionRow(Position(3), SessionDefinition("shop.t", kind), SessionStatus.RUNNING)
+
+
 STANDS: Stands = Rows(
     {
         **{(ChangeRow, str(each.number)): each for each in CHANGES},
@@ -94,6 +101,8 @@ STANDS: Stands = Rows(
         (ObjectRow, "shop.changing"): table(DAY_MS, change=9),
         (ObjectRow, "shop.waited"): table(DAY_MS),
         (ClaimsRow, "shop.waited"): ClaimsRow(alone=(Position(9),)),
+        (SessionRow, session_key(3)): compared(SessionKind.PREVIEW),
+        (SessionRow, session_key(4)): compared(SessionKind.REPAIR),
     }
 )
 
@@ -117,6 +126,10 @@ def created(**definition: Any) -> Json:
 
 def session(**said: Any) -> Json:
     return {"kind": "start-session", "table": "shop.t", **said}
+
+
+def pace(session: int, **said: Any) -> Json:
+    return {"kind": "alter-session", "session": session, **said}
 
 
 def schedule(**said: Any) -> Json:
@@ -320,10 +333,20 @@ TABLE: Mapping[str, tuple[Case, ...]] = {
         *always(ADMINISTER, {"kind": "cancel-change", "change": 9}),
     ),
     **dict(of_session("start-session.", session)),
-    "alter-session.session": always(CHANGE, {"kind": "alter-session", "session": 3}),
-    "alter-session.paused": always(CHANGE, {"kind": "alter-session", "session": 3, "paused": False}),
-    "alter-session.intensity": always(CHANGE, {"kind": "alter-session", "session": 3, "intensity": 5}),
-    "alter-session.parallel": always(CHANGE, {"kind": "alter-session", "session": 3, "parallel": 5}),
+    # A preview writes nothing; what lets a repair go on takes what beginning it does, and stopping it nothing more.
+    "alter-session.session": always(CHANGE, pace(3), pace(4), pace(9)),
+    "alter-session.paused": (
+        *always(CHANGE, pace(3, paused=False), pace(3, paused=True), pace(4, paused=True), pace(9, paused=True)),
+        *always(ADMINISTER, pace(4, paused=False), pace(9, paused=False), pace(4, paused=True, parallel=5)),
+    ),
+    "alter-session.intensity": (
+        *always(CHANGE, pace(3, intensity=5)),
+        *always(ADMINISTER, pace(4, intensity=5), pace(9, intensity=5)),
+    ),
+    "alter-session.parallel": (
+        *always(CHANGE, pace(3, parallel=5)),
+        *always(ADMINISTER, pace(4, parallel=5), pace(9, parallel=5)),
+    ),
     "abort-sessions.session": always(CHANGE, *({"kind": "abort-sessions", "session": each} for each in (3, None))),
     "set-schedule.name": always(CHANGE, schedule()),
     "set-schedule.every_ms": always(CHANGE, schedule()),
