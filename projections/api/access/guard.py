@@ -167,7 +167,9 @@ class Guard:
         except DamagedStore:
             return asked_of(visit.principal, cluster, visit.body, visit.query, losses.UNKNOWN)
 
-    async def _changed(self, visit: Visit, record: audit.Record | None, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _changed(
+        self, visit: Visit, record: audit.Record | None, scope: Scope, receive: Receive, send: Send
+    ) -> None:
         """Let the change through, and keep its end."""
         status, told = int(HTTPStatus.INTERNAL_SERVER_ERROR), bytearray()
 
