@@ -1,5 +1,6 @@
 """What somebody with all the rights of an operator, and without `administer`, tries all the same."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 import pytest
 from httpx import Client, Response
 from tests.unit.projections.access.door import Door
+from tests.unit.projections.access.letting_in import Doorkeeper
 from tests.unit.projections.answering import AnsweringWriter
 from tests.unit.projections.chronicle import Chronicle
 from tests.unit.projections.serving import served
@@ -153,3 +155,23 @@ def test_a_reader_that_hears_of_no_end_of_the_log_does_not_judge_losses(
             asked.append(desk.ask("operator", more, wait="none").status_code)
         assert asked == [202, 403]
     projector.close()
+
+
+# What is told of what one may not read.
+
+
+def test_what_stands_under_another_name_with_the_same_id_is_told_to_whoever_may_read_that(
+    desk: Asking, tmp_path: Path, projector: Projector, writer: AnsweringWriter
+) -> None:
+    """Found by attack: a name with the id of somebody else's type told all of its definition."""
+    known = {"kind": "propose", "definition": {"name": "Gas", "fields": {"secret": "long"}}}
+    squatting = {"kind": "propose", "definition": {"name": "Gc5", "fields": {}}}
+    desk.done("admin", known)
+    keeper = Doorkeeper(tmp_path)
+    narrow, wide = keeper.let_in("narrow", "operator@main:types/Gc5"), keeper.let_in("wide", "operator@main:types/G*")
+    with served(projector, Requester(writer, "api-2", "broker:9092"), keeper.access) as client:
+        for params in ({"dry_run": "true"}, {}):
+            told = [client.post(REQUESTS, json=squatting, params=params, headers=each) for each in (narrow, wide)]
+            assert [each.status_code for each in told] == [409, 409]
+            assert not {"current", "Gas", "secret"} & set(re.findall(r"\w+", told[0].text))
+            assert told[1].json()["current"]["name"] == "Gas"
