@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import msgspec
 
 from topolog.events.baseline import ClusterStateRow
+from topolog.events.claims import UsersRow
 from topolog.events.errors import NotFound
 from topolog.events.groups import GroupRow
 from topolog.events.object_definition import ObjectKind
@@ -136,12 +137,21 @@ def _of_type_or_node(form: forms.Propose | forms.Remove) -> _Need:
 
 def _of_statement(statement: objects_forms.StatementForm, stands: Stands) -> Iterator[_Need]:
     lost = losses.of_statement(statement, stands)
-    right = Right.ADMINISTER if lost or statement.kind == "GRANT" else Right.CHANGE
+    is_protected = lost or statement.kind == "GRANT" or _may_end_grants(statement, stands)
+    right = Right.ADMINISTER if is_protected else Right.CHANGE
     yield _Need(right, _KINDS[statement.kind], statement.name, lost)
     if statement.new_name:
         yield _Need(right, _KINDS[statement.kind], statement.new_name, lost)
     if statement.kind == "VIEW" and statement.definition is not None and statement.definition.over:
         yield _Need(right, _KINDS["TABLE"], statement.definition.over, lost)
+
+
+def _may_end_grants(statement: objects_forms.StatementForm, stands: Stands) -> bool:
+    """Whether grants go with the view that is dropped; to drop one by itself takes the right to administer."""
+    if statement.verb != "DROP" or statement.kind != "VIEW":
+        return False
+    row = stands.row(UsersRow, statement.name)
+    return stands is UNKNOWN if row is None else any("@" in each for each in row.names)
 
 
 def _of_repair(form: repair_forms.RepairForm, stands: Stands) -> Iterator[_Need]:

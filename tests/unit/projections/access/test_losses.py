@@ -12,7 +12,7 @@ import pytest
 
 from topolog.events.asked import RequestId
 from topolog.events.baseline import ClusterStateRow
-from topolog.events.claims import ClaimsRow
+from topolog.events.claims import ClaimsRow, UsersRow
 from topolog.events.cluster_state import ClusterState
 from topolog.events.errors import TopologError
 from topolog.events.group_definition import Affinity, LossPolicy
@@ -101,6 +101,8 @@ STANDS: Stands = Rows(
         (ObjectRow, "shop.changing"): table(DAY_MS, change=9),
         (ObjectRow, "shop.waited"): table(DAY_MS),
         (ClaimsRow, "shop.waited"): ClaimsRow(alone=(Position(9),)),
+        (UsersRow, "shop.seen"): UsersRow(("shop.other",)),
+        (UsersRow, "shop.granted"): UsersRow(("ada@shop.granted",)),
         (SessionRow, session_key(3)): compared(SessionKind.PREVIEW),
         (SessionRow, session_key(4)): compared(SessionKind.REPAIR),
     }
@@ -271,7 +273,8 @@ TABLE: Mapping[str, tuple[Case, ...]] = {
     ),
     "schema-change.statements.kind": (
         *always(CHANGE, *(schema(kind=kind, verb="CREATE", definition={}) for kind in ("DATABASE", "TABLE", "VIEW"))),
-        *always(CHANGE, schema(kind="VIEW", verb="DROP")),
+        *always(CHANGE, schema(kind="VIEW", verb="DROP"), schema(kind="VIEW", verb="DROP", name="shop.seen")),
+        *always(ADMINISTER, schema(kind="VIEW", verb="DROP", name="shop.granted")),  # its grants go with it
         *always(ADMINISTER, *(schema(kind=kind, verb="DROP") for kind in ("DATABASE", "TABLE", "GRANT"))),
         *always(ADMINISTER, schema(kind="GRANT", verb="CREATE", definition={"privileges": ["READ"]})),
     ),
@@ -460,7 +463,8 @@ def test_where_nobody_knows_what_stands_all_that_could_lose_counts_as_losing() -
     """A reader that has stopped, or whose store cannot be read: what it shows may be long past."""
     cases = [(body, path) for path in TABLE for body, right in TABLE[path] if right is ADMINISTER]
     assert [body for body, _ in cases if rights(body, UNKNOWN) != {ADMINISTER}] == []
-    for harmless in (alter(backups=3), alter(backup_filter="zone"), schema(ttl_ms=2 * DAY_MS)):
+    ungranted = schema(kind="VIEW", verb="DROP", name="shop.seen")
+    for harmless in (alter(backups=3), alter(backup_filter="zone"), schema(ttl_ms=2 * DAY_MS), ungranted):
         assert (rights(harmless), rights(harmless, UNKNOWN)) == ({CHANGE}, {ADMINISTER})
 
 

@@ -175,3 +175,19 @@ def test_what_stands_under_another_name_with_the_same_id_is_told_to_whoever_may_
             assert [each.status_code for each in told] == [409, 409]
             assert not {"current", "Gas", "secret"} & set(re.findall(r"\w+", told[0].text))
             assert told[1].json()["current"]["name"] == "Gas"
+
+
+# What ends with something else.
+
+
+def test_a_view_that_got_a_grant_before_it_is_decided_is_not_dropped(desk: Asking, chronicle: Chronicle) -> None:
+    """What somebody was given ends by who may take it."""
+    view = {"verb": "CREATE", "kind": "VIEW", "name": "shop.v", "definition": {"over": "shop.t"}}
+    grant = {"verb": "CREATE", "kind": "GRANT", "name": "ada@shop.v", "definition": {"privileges": ["READ"]}}
+    drop = schema({"verb": "DROP", "kind": "VIEW", "name": "shop.v"})
+    desk.done("admin", schema(DATABASE, table("shop.t", 0), view))
+    assert desk.in_flight(("admin", schema(grant)), ("operator", drop)) == [202, 202]
+    assert chronicle.fold.state.get(ObjectRow, "ada@shop.v") is not None
+    assert desk.ask("operator", {**drop, "reason": "x"}).status_code == 403
+    assert desk.ask("admin", drop).json()["code"] == "reason_required"
+    desk.done("admin", drop)
