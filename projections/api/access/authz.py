@@ -80,9 +80,13 @@ def loss(asked: Change) -> str:
     return f"It can lose data: {', '.join(asked.lost)}." if asked.lost else ""
 
 
+_BLANK_LETTERS = "\u115f\u1160\u3164\uffa0"
+"""Fillers of Hangul: letters to Unicode, and nothing to the eye."""
+
+
 def check_reason(what: str, reason: str, because: str = "") -> None:
-    """Raise Denied if nobody says why something protected is done."""
-    if not reason.strip():
+    """Raise Denied if nobody says why something protected is done, with a letter or a digit that can be seen."""
+    if not any(each.isalnum() and each not in _BLANK_LETTERS for each in reason):
         raise Denied(
             HTTPStatus.BAD_REQUEST,
             "reason_required",

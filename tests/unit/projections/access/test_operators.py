@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ from tests.unit.projections.serving import served
 from topolog.events.groups import GroupRow
 from topolog.events.objects import ObjectRow
 from topolog.events.topics import Topic
+from topolog.projections.api.access.authz import check_reason
+from topolog.projections.api.access.principals import Denied
 from topolog.projections.projector import Projector
 from topolog.projections.requester import Requester
 
@@ -191,3 +194,22 @@ def test_a_view_that_got_a_grant_before_it_is_decided_is_not_dropped(desk: Askin
     assert desk.ask("operator", {**drop, "reason": "x"}).status_code == 403
     assert desk.ask("admin", drop).json()["code"] == "reason_required"
     desk.done("admin", drop)
+
+
+# What is said.
+
+
+@pytest.mark.parametrize(
+    ("reason", "is_one"),
+    [
+        *(
+            (each, False)
+            for each in ("", " \t", "...", "--", "\u200b", "\u2060", "\ufeff", "\u3164", "\0", "\u00a0", "🙂")
+        ),
+        *((each, True) for each in ("x", "7", "ε", "理由", "\u200bwhy", "#12")),
+    ],
+)
+def test_a_reason_has_a_letter_or_a_digit_that_can_be_seen(reason: str, is_one: bool) -> None:
+    """Who reads the log a year later must not find a dropped group without a word."""
+    with nullcontext() if is_one else pytest.raises(Denied, match="takes a reason"):
+        check_reason("drop-group groups/orders", reason)
