@@ -11,6 +11,7 @@ from urllib.parse import parse_qs
 import msgspec
 
 from topolog.events.errors import BadInput, NotFound
+from topolog.events.requests import shortened
 from topolog.projections.api import forms
 from topolog.projections.api.access.addresses import Wanted
 from topolog.projections.api.access.asked_changes import Change, change
@@ -90,9 +91,9 @@ def check_reason(what: str, reason: str, because: str = "") -> None:
         raise Denied(
             HTTPStatus.BAD_REQUEST,
             "reason_required",
-            f"{what} takes a reason. {because}"
+            f"{shortened(what)} takes a reason. {shortened(because)}"
             if because
-            else f"{what} takes a reason: it cannot be undone, or concerns everybody.",
+            else f"{shortened(what)} takes a reason: it cannot be undone, or concerns everybody.",
             hint='Add "reason" to the body, or --reason to the command.',
         )
 
@@ -104,4 +105,4 @@ def dry_run(query: str) -> bool:
 
 
 def _not_there(why: str, hint: str) -> Denied:
-    return Denied(HTTPStatus.NOT_FOUND, NotFound.code, why, hint=hint)
+    return Denied(HTTPStatus.NOT_FOUND, NotFound.code, shortened(why), hint=hint)

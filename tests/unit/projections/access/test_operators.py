@@ -213,3 +213,27 @@ def test_a_reason_has_a_letter_or_a_digit_that_can_be_seen(reason: str, is_one: 
     """Who reads the log a year later must not find a dropped group without a word."""
     with nullcontext() if is_one else pytest.raises(Denied, match="takes a reason"):
         check_reason("drop-group groups/orders", reason)
+
+
+NAMED = "x" * 400_000
+
+
+@pytest.mark.parametrize(
+    ("who", "body"),
+    [
+        ("viewer", {"kind": "drop-group", "name": "x", "reason": NAMED}),
+        ("operator", {"kind": "alter-group", "name": NAMED, "backups": 0}),
+        ("operator", schema({"verb": "DROP", "kind": "TABLE", "name": NAMED})),
+        ("operator", schema(*({"verb": "DROP", "kind": "TABLE", "name": f"shop.t{each}"} for each in range(1_000)))),
+        ("admin", schema({"verb": "DROP", "kind": "TABLE", "name": NAMED})),
+        (
+            "admin",
+            schema({"verb": "ALTER", "kind": "TABLE", "name": "t", "columns": [{"verb": "DROP", "name": NAMED}]}),
+        ),
+    ],
+)
+def test_what_is_denied_is_not_repeated_at_length(desk: Asking, who: str, body: Json) -> None:
+    """A 403 had the name three times; what is told of a request is as short as in any other refusal."""
+    answer = desk.ask(who, body)
+    assert answer.status_code in (400, 403, 404)
+    assert len(answer.content) < 12_000
