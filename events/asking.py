@@ -69,17 +69,21 @@ class OpenRequests:
     def next_id(self) -> RequestId:
         """A new id, open from now on; raises Overloaded if too many are."""
         for index, lane in enumerate(self._lanes):
-            if self._highest is not None and lane.is_ahead_of(self._highest(lane.requester)):
+            if not self._goes_on(lane):
                 if lane.open:
                     continue
                 lane = self._lanes[index] = _Lane(f"{self._base}.{self._named}")  # noqa: PLW2901 (the one in its place)
                 self._named += 1
+                self._goes_on(lane)
             if not lane.is_full:
                 return lane.next_id()
         raise Overloaded(
             f"{LANES * OUTCOMES_KEPT} requests of {self._base} are under way.",
             hint="Wait for some of them, then try again.",
         )
+
+    def _goes_on(self, lane: "_Lane") -> bool:
+        return self._highest is None or lane.goes_on_behind(self._highest(lane.requester))
 
     def close(self, request: RequestId) -> None:
         """The outcome is known, or the request is never sent; an id of somebody else's is none of ours."""
@@ -98,9 +102,11 @@ class _Lane:
     def is_full(self) -> bool:
         return bool(self.open) and self._next - next(iter(self.open)) >= OUTCOMES_KEPT
 
-    def is_ahead_of(self, highest: int) -> bool:
-        """Whether a coordinator that knows outcomes up to there would take the next number for somebody else's."""
-        return self._next - highest > AHEAD_MAX
+    def goes_on_behind(self, highest: int) -> bool:
+        """Whether a coordinator that knows outcomes up to there takes the next number for this requester's; those that
+        somebody else has used up are passed over."""
+        self._next = max(self._next, highest + 1)
+        return self._next - highest <= AHEAD_MAX
 
     def next_id(self) -> RequestId:
         sequence, self._next = self._next, self._next + 1

@@ -23,7 +23,7 @@ from topolog.events.repair_definition import SessionKind
 from topolog.events.topics import Topic
 
 CODE = "OPERATION_ONLY"
-HINT = "Ask the API for it, or `topolog`: they write the topic `operations`, from which alone such a request is taken."
+HINT = "Ask the API for it, or `topolog`, which asks the API: it writes `operations`, from which alone this is taken."
 
 
 def is_operation(request: q.AnyRequest) -> bool:

@@ -51,7 +51,7 @@ class Stamp(msgspec.Struct, frozen=True):
     """The envelope of one decision.
 
     `index` of `size` is the record's place in its set; `chain` is the chain hash before this record, empty in a
-    TermStarted, whose writer need not know it. `cause` says what the record answers, as `requests@17 cli-4f/3`,
+    TermStarted, whose writer need not know it. `cause` says what the record answers, as `operations@17 cli-4f/3`,
     `heartbeats/2@88 n3` or `deadline lease/n3/…`. `recorded_at_ms` (UTC) is for people only, nothing decides by it.
     """
 

@@ -12,6 +12,8 @@ from functools import lru_cache
 
 import msgspec
 
+from topolog.events.topics import ASKED
+
 
 class Kind(Enum):
     """What a decision answers. REQUEST, HEARTBEAT, MAP: a record of an input. DEADLINE: nothing came for so long.
@@ -38,9 +40,10 @@ class StampCause(msgspec.Struct, frozen=True):
     node: str = ""
 
 
+_ASKED = "|".join(topic.short_name for topic in ASKED)
 _REPORTED = "came that it had waited for ({0}, partition {1}, offset {2})"
 _FORMS: Mapping[Kind, tuple[tuple[str, str], ...]] = {
-    Kind.REQUEST: ((r"(?:requests|operations)@\d+ (?P<request>.+)", "request {0} asked for it"),),
+    Kind.REQUEST: ((rf"(?:{_ASKED})@\d+ (?P<request>.+)", "request {0} asked for it"),),
     Kind.HEARTBEAT: ((r"(heartbeats)/(\d+)@(\d+) (?P<node>.+)", f"a heartbeat of {{3}} {_REPORTED}"),),
     Kind.MAP: ((r"(maps)/(\d+)@(\d+) (?P<node>.+)", f"a single map of {{3}} {_REPORTED}"),),
     Kind.DEADLINE: (

@@ -5,7 +5,7 @@ that there was something before (K7). Between both lies what it has not read its
 """
 
 from topolog.events import requests
-from topolog.events.asked import RequestId
+from topolog.events.asked import SEQUENCE_MAX, RequestId
 from topolog.events.errors import NotFound, Refused
 from topolog.events.forgotten import ForgottenRow
 from topolog.events.requests import RequesterRow
@@ -29,9 +29,14 @@ def refusal(reading: Reading, name: RequestId) -> Refused:
         f"Request {name} is not carried out: of requests up to {name.requester}/{up_to} the outcomes are no longer "
         "kept, so nobody could say whether it was carried out before.",
         {"forgotten_to": str(up_to)},
-        hint="See what stands now; to ask anew use a higher number: "
-        f"{name.requester}/{(row.highest if row else up_to) + 1} is the next.",
+        hint=f"See what stands now; to ask anew use {_next(name.requester, row.highest if row else up_to)}.",
     )
+
+
+def _next(requester: str, highest: int) -> str:
+    if highest == SEQUENCE_MAX:
+        return "another requester: this one has no higher number"
+    return f"a higher number: {requester}/{highest + 1} is the next"
 
 
 def no_outcome(reading: Reading, name: RequestId) -> NotFound:

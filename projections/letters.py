@@ -10,13 +10,14 @@ from collections.abc import Iterator
 from topolog.events.asked import Request as AnyRequest
 from topolog.events.asked import RequestId
 from topolog.events.codec import CODEC, describe_prefix
+from topolog.events.dead_letters import ERRORS
 from topolog.events.errors import NotFound, Refused
 from topolog.events.log import Headers
 from topolog.events.topics import ASKED, Topic
 from topolog.projections import forgotten, queries
 from topolog.projections.moments import iso
 from topolog.projections.resources import DeadLetter, DeadLetterDetail
-from topolog.projections.sides import ERRORS, REPLAYS, LetterBodyRow, LetterRow, letter_key
+from topolog.projections.sides import REPLAYS, LetterBodyRow, LetterRow, letter_key
 from topolog.projections.store import Reading
 
 NO_PAST = "Dead letters have no past: they are here until their topic drops them."

@@ -15,6 +15,7 @@ from typing import ClassVar
 
 import msgspec
 
+from topolog.events import dead_letters
 from topolog.events.codec import CODEC
 from topolog.events.health import HealthHeard, LeaseHealth
 from topolog.events.ids import Incarnation, NodeId, Offset, Position
@@ -23,9 +24,6 @@ from topolog.events.membership import Applied
 from topolog.events.repair_plan import Difference
 from topolog.events.single_maps import Copies, SinglePartitionMap
 from topolog.events.topics import PARTITIONS, Topic
-
-ERRORS = "__dlq.errors."
-"""What the names of the headers begin with that say of a dead letter why it is one."""
 
 REPLAYS = "topolog-replays"
 """The header of a replayed record: which letter it replays."""
@@ -208,12 +206,12 @@ def _letter(entry: Entry) -> dict[tuple[str, str], SideRow | None]:
     said = {name: value.decode("utf-8", "replace") for name, value in entry.headers}
     row = LetterRow(
         offset=entry.offset,
-        topic=said.get(f"{ERRORS}topic", ""),
-        partition=_number(said.get(f"{ERRORS}partition")),
-        source_offset=_number(said.get(f"{ERRORS}offset")),
-        reason=said.get(f"{ERRORS}message", ""),
+        topic=said.get(dead_letters.TOPIC, ""),
+        partition=_number(said.get(dead_letters.PARTITION)),
+        source_offset=_number(said.get(dead_letters.OFFSET)),
+        reason=said.get(dead_letters.MESSAGE, ""),
         size=len(entry.value),
-        truncated_from=_number(said.get(f"{ERRORS}truncated.from.bytes")),
+        truncated_from=_number(said.get(dead_letters.TRUNCATED_FROM_BYTES)),
         replays=_number(said.get(REPLAYS)),
         appended_ms=entry.appended_at_ms,
     )

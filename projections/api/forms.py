@@ -245,7 +245,8 @@ def request_id(text: str, requester: Requester) -> RequestId:
             )
         if is_of_process(name.requester):
             raise BadInput(
-                f"{shortened(name.requester)!r} is called as a process is, and its numbers may be one's.",
+                f"{shortened(name.requester)!r} has the form of a process's requester; "
+                "it cannot be an Idempotency-Key.",
                 hint="Choose a requester that does not end with '-' and 8 or 16 hexadecimal digits.",
             )
         if requester.may_issue(name):

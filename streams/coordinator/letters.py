@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from topolog.events import dead_letters
 from topolog.events.failpoints import reach
 from topolog.events.ids import Offset
 from topolog.events.log import Entry, LogWriter
@@ -13,7 +14,6 @@ from topolog.streams.coordinator.core import Dead
 
 _LOGGER = logging.getLogger("topolog.coordinator")
 _STUB_BYTES = 10_000
-_ERRORS = "__dlq.errors."
 
 BURIAL_S = 0.5
 """How long one step waits until dead letters are delivered; the order of sends to two topics is nobody's promise."""
@@ -53,20 +53,20 @@ def letter(dead: Dead) -> Entry:
     """The dead record with the reasons, which are ours alone to say; one that is too big to be appended keeps its
     beginning and its size."""
     entry = dead.entry
-    theirs = (each for each in entry.headers if not each[0].startswith(_ERRORS))
+    theirs = (each for each in entry.headers if not each[0].startswith(dead_letters.ERRORS))
     whole = msgspec.structs.replace(entry, headers=(*theirs, *_error_headers(dead)))
     size = len(entry.value) + sum(len(name) + len(content) for name, content in whole.headers)
     if size <= RECORD_BYTES_MAX:
         return whole
-    cut = (f"{_ERRORS}truncated.from.bytes", str(size).encode())
+    cut = (dead_letters.TRUNCATED_FROM_BYTES, str(size).encode())
     return msgspec.structs.replace(entry, value=entry.value[:_STUB_BYTES], headers=(*_error_headers(dead), cut))
 
 
 def _error_headers(dead: Dead) -> tuple[tuple[str, bytes], ...]:
     return (
-        (f"{_ERRORS}topic", dead.entry.topic.short_name.encode()),
-        (f"{_ERRORS}partition", str(dead.entry.partition).encode()),
-        (f"{_ERRORS}offset", str(dead.entry.offset).encode()),
-        (f"{_ERRORS}message", dead.reason.encode()),
-        (f"{_ERRORS}exception", b"Undecodable"),
+        (dead_letters.TOPIC, dead.entry.topic.short_name.encode()),
+        (dead_letters.PARTITION, str(dead.entry.partition).encode()),
+        (dead_letters.OFFSET, str(dead.entry.offset).encode()),
+        (dead_letters.MESSAGE, dead.reason.encode()),
+        (dead_letters.EXCEPTION, b"Undecodable"),
     )

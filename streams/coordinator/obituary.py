@@ -8,8 +8,9 @@ the process that remembers it. And heartbeats of the dead, late sends, may follo
 How it works. A certificate shows the secret of the life that it ends (`events/proof.py`), and is remembered with the
 seal of what it shows, up to CERTIFICATES_KEPT. A join that comes later is refused if that is its seal; it does not mind
 what others have said of it. Of a life that the log knows a false one is not remembered at all. While its incarnation
-is unknown to the log, what the accepted sets say to have read of its partition stops short of it (`read_through`), so that the
-next leader hears it again (K4); to hear heartbeats twice does no harm, their sequences do not grow. That ends HELD_MS
+is unknown to the log, what the accepted sets say to have read of its partition stops short of it (`read_through`),
+so that the next leader hears it again (K4); to hear heartbeats twice does no harm, their sequences do not grow. That
+ends HELD_MS
 later by the time of its own partition, or one certificate of a process that never joined would be read for ever; other
 partitions may have brokers with other clocks. While nothing follows in its partition nothing is read twice but itself.
 If a join is decided even later, and a take-over lay in between, that incarnation costs its lease: slow, never wrong.

@@ -129,7 +129,7 @@ class Checks:
             case Topic.DECISIONS:
                 self._look_at_set(self.ledger.read(entry, author, self._now_ns))
             case Topic.REQUESTS | Topic.OPERATIONS:
-                self._note_request(entry, is_lie=author == LIAR)
+                self._note_request(entry, author)
             case Topic.HEARTBEATS if author != LIAR:
                 self._note_heartbeat(entry)
             case Topic.MAPS:
@@ -200,14 +200,16 @@ class Checks:
             return False
         return read.digest in (NO_DIGEST, digest_of(entries[read.next_offset - 1].value))
 
-    def _note_request(self, entry: Entry, *, is_lie: bool) -> None:
+    def _note_request(self, entry: Entry, author: str) -> None:
         request = CODEC.decode(entry.value)
         assert isinstance(request, q.AnyRequest)
-        if is_lie or (entry.topic is Topic.REQUESTS and request.id in self._lies):  # somebody repeats it
-            self._lies.setdefault(request.id, set()).add(digest_of(entry.value))
-            return
-        if request.id not in self.asked:
-            self.asked[request.id] = digest_of(entry.value)
+        digest = digest_of(entry.value)
+        # The operator itself asks for nothing there: it repeats what it finds.
+        is_again = entry.topic is Topic.REQUESTS and author == self._world.operator.name
+        if author == LIAR or (is_again and request.id in self._lies):
+            self._lies.setdefault(request.id, set()).add(digest)
+        elif request.id not in self.asked:
+            self.asked[request.id] = digest
             self.requests[request.id] = request
 
     def _note_heartbeat(self, entry: Entry) -> None:

@@ -81,7 +81,7 @@ class Faults(msgspec.Struct, frozen=True):
         """What `topolog simulate` draws a seed from: every second has a baseline, every fourth two logs, every fourth
         changes of definitions, in every eighth under a state that changes, and in every third the terms of leases are
         changed. Of sixteen the first eight have two services, and servers that hang; in every fifth an operator is idle
-        for days. In all of them somebody lies."""
+        for days. In all of them somebody may lie."""
         if seed % 2 == 0:
             faults = cls() if seed % 4 == 0 else cls.of_schema()
             faults = msgspec.structs.replace(faults, states=6) if seed % 8 == 2 else faults

@@ -2,17 +2,19 @@
 `events/operations.py`.
 
 It says that a member has died, or has stopped serving, and shows what may pass for that one's secret: one that somebody
-else has shown, or one of a former life of it, or any. What it can do besides, with heartbeats that end nothing,
-stands in docs/security.md.
+else has shown, or one of a former life of it, or any. And it asks for what is an operator's, in a name by which a
+process or an operator numbers its requests. What it can do besides, with heartbeats and joinings that end nothing and
+requests that a node may make, stands in docs/security.md.
 """
 
 import random
 
-from topolog.events.asked import RequestId
+from topolog.events.asked import SEQUENCE_MAX, RequestId
 from topolog.events.codec import CODEC, Record
+from topolog.events.ids import NodeId
 from topolog.events.membership import FENCING, Heartbeat, NodeDied
 from topolog.events.proof import SECRET_BYTES
-from topolog.events.requesters import requester_of
+from topolog.events.requesters import is_of, joining, requester_of
 from topolog.events.requests import NodeRemovalRequested
 from topolog.events.topics import PARTITIONS, Topic
 from topolog.streams.node.core import Phase
@@ -44,15 +46,24 @@ def _put(world: World, sent: Send) -> None:
 def _request(world: World, node: NodeProcess, draw: random.Random) -> tuple[Topic, Record]:
     """A removal of the node: in its name by a lane of its own, in the operator's, or numbered out of reach."""
     core = node.session.core
-    requester = requester_of(core.node, core.incarnation)
+    requester = _requester(world, core.node)
+    operator = world.operator
     request, actor = draw.choice(
         (
             (RequestId(f"{requester}.7", 1), core.node),
-            (RequestId(world.operator.name, draw.randint(1, 1_000)), world.operator.name),
-            (RequestId(requester, 1 << 62), core.node),
+            (RequestId(operator.name, operator.sequence + draw.randint(1, 5)), operator.name),
+            (RequestId(requester, SEQUENCE_MAX), core.node),
         )
     )
     return Topic.REQUESTS, NodeRemovalRequested(request, log_id_of(world) or b"", actor, "a lie", core.node)
+
+
+def _requester(world: World, node: NodeId) -> str:
+    """By what the node has numbered what it asked for last; nobody's, if it has asked for nothing but to join."""
+    numbers = range(PARTITIONS[Topic.REQUESTS])
+    keys = (entry.key for number in numbers for entry in world.broker.log.entries(Topic.REQUESTS, number))
+    own = [key for key in keys if key is not None and is_of(key, node) and not key.endswith(joining(""))]
+    return own[-1] if own else requester_of(node, 0)
 
 
 def _sign(world: World, node: NodeProcess, draw: random.Random) -> tuple[Topic, Record]:

@@ -11,7 +11,7 @@ from topolog.events.cluster_state import ClusterState
 from topolog.events.group_definition import GroupDefinition
 from topolog.events.ids import TopologyVersion
 from topolog.events.membership import FENCING
-from topolog.events.topics import Topic
+from topolog.events.topics import ASKED
 from topolog.streams.coordinator.core import Role
 from topolog.streams.node.core import Phase
 from topolog.streams.rules import requesters
@@ -51,14 +51,14 @@ def change_terms(world: World, draw: random.Random) -> None:
 
 def let_a_day_pass(world: World, draw: random.Random) -> None:
     """An operator has asked for nothing for a day, as far as who leads can tell, so it is forgotten. Then one of its
-    requests comes again, of those that had their outcome before."""
+    requests comes again."""
     name = draw.choice([each.operator.name for each in world.site.worlds])
     for core in (each.driver.core for each in world.coordinators):
         row = core.state.get(q.RequesterRow, name) if core.role is Role.LEADING else None
         for deadline in requesters.deadlines(name, row) if row else ():
             world.note_deed(f"IDLE {name}, up to {name}/{row.highest if row else 0}")
             core.pass_deadline(deadline.key)
-    asked = [each for topic in Topic for each in world.broker.log.entries(topic) if each.key == name]
+    asked = [each for topic in ASKED for each in world.broker.log.entries(topic) if each.key == name]
     if asked:
         entry = draw.choice(asked)
         again = partial(world.operator.writer.append, entry.topic, name, entry.value)

@@ -424,11 +424,11 @@ class Operator:
     def __init__(self, name: str, timeline: Timeline, chance: random.Random, broker: Broker) -> None:
         self.name = name
         self.writer = Writer(name, timeline, chance, broker, Link())
-        self._sequence = 0
+        self.sequence = 0
 
     def next_id(self) -> RequestId:
-        self._sequence += 1
-        return RequestId(self.name, self._sequence)
+        self.sequence += 1
+        return RequestId(self.name, self.sequence)
 
     def send(self, request: Request, topic: Topic = Topic.OPERATIONS) -> None:
         assert isinstance(request, q.AnyRequest)

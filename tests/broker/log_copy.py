@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
 
 from topolog.events.kafka_admin import KafkaAdmin
-from topolog.events.topics import PARTITIONS, PLANS, Topic, topic_name
+from topolog.events.topics import ASKED, PARTITIONS, PLANS, Topic, topic_name
 
 PATIENCE_S = 30.0
-COPIED = (Topic.DECISIONS, Topic.REQUESTS, Topic.OPERATIONS, Topic.HEARTBEATS, Topic.MAPS)
+COPIED = (Topic.DECISIONS, *ASKED, Topic.HEARTBEATS, Topic.MAPS)
 
 
 def copy_log(bootstrap: str, cluster: str, name: str, *, decisions: int | None = None) -> None:

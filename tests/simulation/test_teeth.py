@@ -328,9 +328,13 @@ def operations_are_taken_from_requests(patch: pytest.MonkeyPatch) -> None:
 
 
 def who_asks_in_the_name_of_others_is_answered(patch: pytest.MonkeyPatch) -> None:
-    """By any requester, with any number: what is honest then finds its number used."""
-    patch.setattr(senders, "fault", lambda *_: "")
-    patch.setattr(senders, "require_allowed", lambda *_: None)
+    """By any requester: what is honest then finds its number used."""
+    patch.setattr(senders, "is_of", lambda *_: True)
+
+
+def a_number_of_any_size_is_believed(patch: pytest.MonkeyPatch) -> None:
+    """What is honest then is older than what is kept."""
+    patch.setattr(senders, "AHEAD_MAX", 1 << 63)
 
 
 def a_former_life_speaks_for_the_present_one(patch: pytest.MonkeyPatch) -> None:
@@ -699,7 +703,8 @@ DEFECTS: Sequence[tuple[Defect, Faults, int, Rule]] = (
     (an_unproved_certificate_is_believed, LIES, 0, Rule.LEFT_IN_TIME),
     (an_unproved_release_is_believed, LIES, 0, Rule.LEFT_IN_TIME),
     (operations_are_taken_from_requests, LIES, 0, Rule.OPERATIONS),
-    (who_asks_in_the_name_of_others_is_answered, LIES, 0, Rule.OPERATIONS),
+    (who_asks_in_the_name_of_others_is_answered, LIES, 0, Rule.CONVERGES),
+    (a_number_of_any_size_is_believed, LIES, 0, Rule.RUNS_ON),
     (a_former_life_speaks_for_the_present_one, DEATHS, 0, Rule.LEFT_IN_TIME),
     (early_certificates_are_forgotten, DEATHS, 13, Rule.DEAD_STAY_OUT),
     (a_paused_process_is_certified, ANY, 0, Rule.LEFT_IN_TIME),

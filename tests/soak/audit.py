@@ -25,10 +25,10 @@ from topolog.events.requests import AnyRequest
 from topolog.events.stamp import decode_stamp
 from topolog.events.state import State
 from topolog.events.terms import ClusterRow
-from topolog.events.topics import PARTITIONS, Topic
+from topolog.events.topics import ASKED, PARTITIONS, Topic
 from topolog.streams.simulation.ledger import Ledger
 
-READ = (Topic.DECISIONS, Topic.REQUESTS, Topic.OPERATIONS, Topic.HEARTBEATS)
+READ = (Topic.DECISIONS, *ASKED, Topic.HEARTBEATS)
 KEPT_FOR_REPLAY = 400
 
 

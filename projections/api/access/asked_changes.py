@@ -1,8 +1,8 @@
 """What a form of POST /requests changes, and the right that takes. Pure.
 
-What can take data away (`losses.py`), lets a node go, or alters the terms under which all live needs `administer`, and
-a reason: whoever reads the log a year later must not find a dropped group without a word. A dry run changes nothing and
-needs `read`.
+What can take data away (`losses.py`), shows more of it to others, lets a node go, or alters the terms under which all
+live needs `administer`, and a reason: whoever reads the log a year later must not find a dropped group without a word.
+A dry run changes nothing and needs `read`.
 """
 
 from collections.abc import Iterator
@@ -137,13 +137,19 @@ def _of_type_or_node(form: forms.Propose | forms.Remove) -> _Need:
 
 def _of_statement(statement: objects_forms.StatementForm, stands: Stands) -> Iterator[_Need]:
     lost = losses.of_statement(statement, stands)
-    is_protected = lost or statement.kind == "GRANT" or _may_end_grants(statement, stands)
+    is_protected = lost or _shows_more(statement) or _may_end_grants(statement, stands)
     right = Right.ADMINISTER if is_protected else Right.CHANGE
     yield _Need(right, _KINDS[statement.kind], statement.name, lost)
     if statement.new_name:
         yield _Need(right, _KINDS[statement.kind], statement.new_name, lost)
     if statement.kind == "VIEW" and statement.definition is not None and statement.definition.over:
         yield _Need(right, _KINDS["TABLE"], statement.definition.over, lost)
+
+
+def _shows_more(statement: objects_forms.StatementForm) -> bool:
+    """Whether others may see more by it: by a grant, or by another definition of a view on which they have rights."""
+    is_redefined = statement.verb == "ALTER" and statement.definition is not None
+    return statement.kind == "GRANT" or (statement.kind == "VIEW" and is_redefined)
 
 
 def _may_end_grants(statement: objects_forms.StatementForm, stands: Stands) -> bool:

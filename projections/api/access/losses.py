@@ -112,8 +112,6 @@ def _altered(now: GroupDefinition, form: forms.AlterGroup) -> GroupDefinition:
 def _of_statement(statement: objects_forms.StatementForm, stands: Stands) -> Iterator[str]:
     if statement.verb == "DROP" and statement.kind not in ("VIEW", "GRANT"):  # these hold no rows
         yield f"all of {statement.name}"
-    if (statement.verb, statement.kind) == ("ALTER", "VIEW") and statement.definition is not None:
-        yield f"what {statement.name} shows, for whoever has rights on it"
     for each in statement.columns:
         if each.verb not in ("ADD", "RENAME"):
             yield f"column {each.name}"

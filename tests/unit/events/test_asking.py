@@ -62,6 +62,17 @@ def test_a_lane_with_open_requests_is_not_given_up() -> None:
     assert ids.next_id() == RequestId("n1-ab", AHEAD_MAX + 1)
 
 
+def test_numbers_that_somebody_else_has_used_up_are_passed_over() -> None:
+    """A request under one of them would be taken for a repeat; also in the lane that takes the place of another."""
+    decided = {"n1-ab": 60, f"n1-ab.{LANES}": 9}
+    ids = OpenRequests("n1-ab", lambda requester: decided.get(requester, 0))
+    given = [ids.next_id() for _ in range(AHEAD_MAX)]
+    assert given[0] == RequestId("n1-ab", 61)
+    for each in given:
+        ids.close(each)
+    assert ids.next_id() == RequestId(f"n1-ab.{LANES}", 10)
+
+
 def test_the_name_is_cut_so_that_every_lane_is_a_valid_requester() -> None:
     """A node id may be as long as a requester; the ids of its requests must still be valid."""
     ids = OpenRequests("n" * 200 + "-0badcafe")

@@ -5,11 +5,19 @@ from pathlib import Path
 
 import pytest
 from tests.unit.projections.chronicle import Chronicle
+from tests.unit.projections.simulated import log_of
 
+from topolog.events.log import InMemoryLog
 from topolog.projections import patience
 from topolog.projections.projector import Projector
 
 MakeProjector = Callable[[], Projector]
+
+
+@pytest.fixture(scope="session")
+def log(request: pytest.FixtureRequest) -> InMemoryLog:
+    """The log of a simulated seed, the parameter; several tests read it, and it is charged to none."""
+    return log_of(request.param)
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from functools import cache
 from pathlib import Path
 
 from topolog.events.fold import Fold
@@ -13,6 +14,7 @@ from topolog.streams.simulation import Faults
 from topolog.streams.simulation.run import _Run, drawn
 
 
+@cache
 def log_of(seed: int, span_ms: int = 8_000) -> InMemoryLog:
     """The log of the first world of a seed, drawn as `topolog simulate` does."""
     run = _Run(drawn(seed, span_ms, Faults.of_seed(seed)))

@@ -11,6 +11,7 @@ from tests.unit.projections.chronicle import LOG_ID, Chronicle
 from tests.unit.projections.serving import served
 
 from topolog.events import asking
+from topolog.events.asked import SEQUENCE_MAX
 from topolog.events.codec import CODEC
 from topolog.events.errors import Unreachable
 from topolog.events.log import Headers, OnDelivery
@@ -199,6 +200,10 @@ def test_an_id_older_than_what_is_kept_is_refused_here(client: Client, chronicle
     answer = post(client, customer(id="long"), key="cli-7/3")
     assert (answer.status_code, answer.json()["code"], sent(chronicle)) == (409, "OUTCOME_FORGOTTEN", 1)
     assert f"cli-7/{OUTCOMES_KEPT + 6} is the next" in answer.json()["hint"]
+    post(client, customer(id="long"), key=f"cli-8/{SEQUENCE_MAX}")
+    assert (
+        "use another requester: this one has no higher number" in post(client, customer(), key="cli-8/3").json()["hint"]
+    )
 
 
 def test_a_repeat_of_a_forgotten_requester_is_not_carried_out_again(

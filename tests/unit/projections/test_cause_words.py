@@ -3,14 +3,15 @@
 from pathlib import Path
 
 import pytest
-from tests.unit.projections.simulated import log_of, reading_of
+from tests.unit.projections.simulated import reading_of
 
+from topolog.events.log import InMemoryLog
 from topolog.projections.cause_words import Kind, StampCause, in_words, read_cause
 
 
-@pytest.mark.parametrize("seed", range(6))
-def test_every_cause_that_a_coordinator_writes_is_known(seed: int, tmp_path: Path) -> None:
-    with reading_of(log_of(seed), tmp_path) as reading:
+@pytest.mark.parametrize("log", range(6), indirect=True)
+def test_every_cause_that_a_coordinator_writes_is_known(log: InMemoryLog, tmp_path: Path) -> None:
+    with reading_of(log, tmp_path) as reading:
         decided = [reading.surely_decision(position) for position in range(reading.position + 1)]
     causes = {each.cause for each in decided if each.cause}
     assert len({read_cause(cause).kind for cause in causes}) > 3

@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 from tests.unit.projections.chronicle import Chronicle
-from tests.unit.projections.simulated import log_of, reading_of
+from tests.unit.projections.simulated import reading_of
 
 from topolog.events.errors import NotFound
+from topolog.events.log import InMemoryLog
 from topolog.events.metadata import TypeRow
 from topolog.projections import causes, explain_decision
 from topolog.projections.antecedents import antecedents
@@ -27,11 +28,11 @@ def explained(chronicle: Chronicle, projector: Projector, position: int) -> Expl
         return explain_decision.explain_decision(reading, 0, position)
 
 
-@pytest.mark.parametrize("seed", range(12))
-def test_every_chain_ends_in_an_input_or_a_deadline(seed: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize("log", range(12), indirect=True)
+def test_every_chain_ends_in_an_input_or_a_deadline(log: InMemoryLog, tmp_path: Path) -> None:
     """O1: 100 decisions of each simulated history, drawn at random; a chain goes back, so it has no cycle."""
-    with reading_of(log_of(seed), tmp_path) as reading:
-        chance = random.Random(seed)
+    with reading_of(log, tmp_path) as reading:
+        chance = random.Random(int(reading.position))
         for position in chance.sample(range(reading.position + 1), min(SAMPLE, reading.position + 1)):
             chain = causes.chain(reading, position)
             positions = [each.decided.position for each in chain]
@@ -45,10 +46,10 @@ def test_every_chain_ends_in_an_input_or_a_deadline(seed: int, tmp_path: Path) -
             assert causes.chain(reading, position) == chain
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_what_followed_is_all_that_names_it_as_its_cause(seed: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize("log", range(4), indirect=True)
+def test_what_followed_is_all_that_names_it_as_its_cause(log: InMemoryLog, tmp_path: Path) -> None:
     """Against a search through the whole log: nothing is missed, nothing is made up."""
-    with reading_of(log_of(seed), tmp_path) as reading:
+    with reading_of(log, tmp_path) as reading:
         follows: dict[int, list[int]] = {}
         for position in range(reading.position + 1):
             for cause in antecedents(reading, reading.surely_decision(position)):
@@ -59,10 +60,10 @@ def test_what_followed_is_all_that_names_it_as_its_cause(seed: int, tmp_path: Pa
             assert found == follows.get(position, []), f"{decided.event_name} at {position}"
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_every_decision_can_be_explained(seed: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize("log", range(4), indirect=True)
+def test_every_decision_can_be_explained(log: InMemoryLog, tmp_path: Path) -> None:
     """Of each kind of event that the history has, the newest; as of the past too."""
-    with reading_of(log_of(seed), tmp_path) as reading:
+    with reading_of(log, tmp_path) as reading:
         newest = {reading.surely_decision(position).event_name: position for position in range(reading.position + 1)}
         for name, position in newest.items():
             for then in (reading, reading.as_of(position)):

@@ -15,13 +15,12 @@ from tests.unit.projections.chronicle import Chronicle
 from tests.unit.projections.repairing import Rounds, definition, differing_tables, union_definition
 from tests.unit.projections.serving import served
 from tests.unit.projections.sharing import shared_out
-from tests.unit.projections.simulated import log_of
 from tests.unit.projections.standing import ACTIVATE, staged
 from tests.unit.projections.test_dead_letters import READABLE, bury
 from tests.unit.projections.test_objects import ADA, NOTE, ORDERS, PRICES, SHOP
 from tests.unit.test_docs import wrong
 
-from topolog.events.log import InMemoryWriter
+from topolog.events.log import InMemoryLog, InMemoryWriter
 from topolog.events.repair_definition import SessionKind
 from topolog.projections import refusals
 from topolog.projections.api.listings import LISTINGS
@@ -148,10 +147,9 @@ def post(client: Client, *statements: Json) -> int:
     return client.post(f"{MAIN}/requests", json=body, params={"wait": "decided"}).status_code
 
 
-@pytest.mark.parametrize("seed", [2, 5, 6])
-def test_whatever_a_simulated_cluster_went_through(seed: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize("log", [2, 5, 6], indirect=True)
+def test_whatever_a_simulated_cluster_went_through(log: InMemoryLog, tmp_path: Path) -> None:
     """Definitions, baselines, crashes; now and in the middle of it."""
-    log = log_of(seed)
     with closing(Projector(log.reader(), tmp_path, "main")) as projector:
         read(projector)
         requester = Requester(InMemoryWriter(log, prompt=True), "api-1", "broker:9092")

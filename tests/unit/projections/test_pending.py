@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.unit.projections.chronicle import FENCE_MS, Chronicle
-from tests.unit.projections.simulated import log_of, reading_of
+from tests.unit.projections.simulated import reading_of
 
 from topolog.events.awaited import unheard
 from topolog.events.baseline import ClusterStateRow
@@ -14,6 +14,7 @@ from topolog.events.drains import DrainRow
 from topolog.events.errors import NotFound
 from topolog.events.exchange import ExchangeRow, HandOverRow, QueueRow, newest_exchange
 from topolog.events.ids import Position, TopologyVersion
+from topolog.events.log import InMemoryLog
 from topolog.events.membership import NodeJoined, NodeRow, Standing, WaitingJoinRow
 from topolog.events.metadata import ProposalRow, RemovalRow
 from topolog.events.objects import ChangeRow
@@ -76,11 +77,11 @@ def verdict_on(state: State, each: Pending) -> Position | None:
     return Position(each.since) if kind in ("proposal", "type-removal", "state") else None
 
 
-@pytest.mark.parametrize("seed", range(12))
-def test_all_that_is_open_is_told_and_nothing_that_is_over(seed: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize("log", range(12), indirect=True)
+def test_all_that_is_open_is_told_and_nothing_that_is_over(log: InMemoryLog, tmp_path: Path) -> None:
     """Against the rows of the state, now and in the past; whom a verdict waits for is as its own rule has it."""
-    with reading_of(log_of(seed), tmp_path) as newest:
-        chance = random.Random(seed)
+    with reading_of(log, tmp_path) as newest:
+        chance = random.Random(int(newest.position))
         places = sorted(chance.sample(range(2, newest.position), PLACES))
         for reading in (newest, *(newest.as_of(place) for place in places)):
             found, state = pending.pending(reading, 0), reading.state()

@@ -240,18 +240,19 @@ rebuilding.rebuild_store(rebuilding.Task("main", Path(sys.argv[2]), Path(sys.arg
 """
 
 
+@pytest.mark.parametrize("reached", [0, 9, None])
 def test_killed_half_way_it_leaves_the_store_and_the_next_one_begins_anew(
-    chronicle: Chronicle, archive: Path, tmp_path: Path
+    chronicle: Chronicle, archive: Path, tmp_path: Path, reached: int | None
 ) -> None:
-    """`kill -9` with a part of the rebuild written."""
+    """`kill -9` with a part of the rebuild written, or all of it."""
     live = project(chronicle, tmp_path / "live")
     before = contents(live)
-    for position in (0, 9, chronicle.position):
-        command = [sys.executable, "-c", KILLED, str(archive), str(live), str(position)]
-        assert subprocess.run(command, cwd=ROOT, check=False).returncode == -9
-        assert (live / "rebuilding").exists()
-        assert not is_pending(live)
-        assert contents(live) == before
+    position = chronicle.position if reached is None else reached
+    command = [sys.executable, "-c", KILLED, str(archive), str(live), str(position)]
+    assert subprocess.run(command, cwd=ROOT, check=False).returncode == -9
+    assert (live / "rebuilding").exists()
+    assert not is_pending(live)
+    assert contents(live) == before
     assert rebuild(Task("main", live, archive)).standing is Standing.OFFERED
     assert not (live / "rebuilding").exists()
     assert of_log(live / "offered") == of_log(live)

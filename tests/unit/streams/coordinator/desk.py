@@ -15,6 +15,7 @@ from topolog.events.fold import Ignored
 from topolog.events.ids import NOWHERE, Incarnation, NodeId, Position
 from topolog.events.levels import FIRST_LEVEL
 from topolog.events.log import Entry, InMemoryLog
+from topolog.events.requesters import highest_of, joining, requester_of
 from topolog.events.stamp import HEADER_NAME
 from topolog.events.topics import Topic
 from topolog.streams.coordinator.core import Core, Outgoing, Role
@@ -69,13 +70,17 @@ class Desk:
         self.core.settle()
 
     def ask(self, request: q.AnyRequest, topic: Topic = Topic.OPERATIONS) -> Entry:
+        """As an operator asks, unless the topic is another."""
         entry = self.log.put(topic, "t", CODEC.encode(request))
         self.core.ask(entry)
         return entry
 
     def join(self, node: str, incarnation: int = 1) -> q.JoinRequested:
-        request = q.JoinRequested(self.new_id(), LOG_ID, node, "", joiner(node, incarnation))
-        self.ask(request)
+        """As a process asks for it, for the first time in this life of its own or once more behind an outcome."""
+        requester = joining(requester_of(node, incarnation))
+        id_ = RequestId(requester, highest_of(self.core.state, requester) + 1)
+        request = q.JoinRequested(id_, LOG_ID, node, "", joiner(node, incarnation))
+        self.ask(request, Topic.REQUESTS)
         return request
 
     def update(self, name: str, **fields: str) -> q.UpdateRequested:

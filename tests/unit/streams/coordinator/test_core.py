@@ -22,7 +22,7 @@ from topolog.events.topics import RECORD_BYTES_MAX, Topic
 from topolog.streams.coordinator.core import Core, Outgoing, Role
 from topolog.streams.rules import requests
 
-REQUESTS = (Topic.OPERATIONS, 0)
+OPERATIONS = (Topic.OPERATIONS, 0)
 
 
 # Claiming a term (K5, K6).
@@ -171,7 +171,7 @@ def resume_of(desk: Desk) -> Offset | None:
     """Where a successor that has read the same log would read requests on."""
     successor = Desk(desk.log, "c2")
     successor.follow()
-    return successor.core.resume_at()[REQUESTS]
+    return successor.core.resume_at()[OPERATIONS]
 
 
 def test_k4_inputs_resume_behind_what_accepted_sets_have_read() -> None:
@@ -182,7 +182,7 @@ def test_k4_inputs_resume_behind_what_accepted_sets_have_read() -> None:
     assert resume_of(desk) is None, "decided and not yet in the log"
     desk.land()
     assert resume_of(desk) == 1
-    assert desk.core.resume_at()[REQUESTS] == 1
+    assert desk.core.resume_at()[OPERATIONS] == 1
 
 
 def test_k4_what_a_cut_set_had_read_is_read_again() -> None:
@@ -198,7 +198,7 @@ def test_k4_what_a_cut_set_had_read_is_read_again() -> None:
     successor.follow()
     successor.core.claim()
     successor.land()
-    assert successor.core.resume_at()[REQUESTS] == 1
+    assert successor.core.resume_at()[OPERATIONS] == 1
     assert successor.core.state.get(m.NodeRow, "n1") is None
     successor.core.ask(desk.log.entries(Topic.OPERATIONS)[1])
     successor.land()
@@ -260,7 +260,7 @@ def test_k7_a_waiting_join_is_not_decided_again() -> None:
     desk = Desk.leading()
     desk.join("n1", 1)
     waiting = desk.join("n1", 2)
-    desk.core.ask(desk.log.entries(Topic.OPERATIONS)[1])
+    desk.core.ask(desk.log.entries(Topic.REQUESTS)[1])
     assert sum(isinstance(each, m.JoinWaiting) for each in desk.decided()) == 1
     desk.land()
     desk.hear(desk.beat(1, release=True))
@@ -388,7 +388,7 @@ def test_a_request_that_is_none_is_dead_and_work_goes_on(value: bytes, reason: s
     assert (dead.entry.value, reason in dead.reason) == (value, True)
     desk.ask(desk.update("T", id="long"))
     desk.land()
-    assert desk.core.resume_at()[REQUESTS] == 2
+    assert desk.core.resume_at()[OPERATIONS] == 2
     assert md.type_row(desk.core.state, "T") is not None
 
 

@@ -107,11 +107,11 @@ def test_k7_a_forgotten_requester_goes_on_above_its_highest_number() -> None:
     forgotten for the second time."""
     desk = Desk.leading()
     entries = [ask(desk, created("ci", 1, 16)), ask(desk, dropped("ci", 3))]
-    unheard_of = desk.ask(created("other", 1, 16))
+    others = desk.ask(created("other", 1, 16))
     let_a_day_pass(desk, "ci")
-    assert [type(each) for each in asked_again(desk, ask(desk, dropped("ci", 4)))] == []
+    assert asked_again(desk, ask(desk, dropped("ci", 4))) == []
     assert q.outcome_of(desk.core.state, RequestId("ci", 4)) is not None, "it goes on"
-    assert [asked_again(desk, entry) for entry in (*entries, unheard_of)] == [[], [], []]
+    assert [asked_again(desk, entry) for entry in (*entries, others)] == [[], [], []]
     ask(desk, dropped("ci", 2))
     assert q.outcome_of(desk.core.state, RequestId("ci", 2)) is None, "nobody knows whether it had an outcome"
     assert desk.core.state.get(ForgottenRow, "ci") is None
@@ -136,7 +136,7 @@ def test_k7_a_request_of_a_requester_that_is_not_remembered_any_more_is_a_new_on
         let_a_day_pass(desk, requester)
     assert asked_again(desk, drop) == []
     assert {key for key, _ in desk.core.state.rows(ForgottenRow)} == {"b", "c"}
-    assert [type(each) for each in asked_again(desk, desk.ask(created("a", 1, 8)))] == []
+    assert asked_again(desk, desk.ask(created("a", 1, 8))) == []
     assert q.outcome_of(desk.core.state, RequestId("a", 1)) is not None
 
 

@@ -37,7 +37,7 @@ def status_of(desk: Desk, request: q.AnyRequest) -> q.Status | None:
 
 
 def propose(requester: str, number: int, actor: str, node: str | None = None) -> q.UpdateRequested:
-    definition = md.ObjectType("T", {f"f{abs(hash((requester, number)))}": "long"})
+    definition = md.ObjectType("T", {f"f{number}": "long"})
     life = None if node is None else 1
     return q.UpdateRequested(RequestId(requester, number), LOG_ID, actor, "", definition, 0, node, life)
 
@@ -133,7 +133,7 @@ def test_operators_number_as_they_like() -> None:
 
 
 def test_who_was_never_a_member_declares_nothing() -> None:
-    """Nor who is still waiting: it is told, for the name and the number are its own."""
+    """It is told so, for the name and the number are its own."""
     desk_ = desk()
     request = group(requester_of("n9", 9), 1, "n9")
     desk_.ask(request, REQUESTS)

@@ -8,6 +8,7 @@ from topolog.events.codec import CODEC
 from topolog.events.ids import Position
 from topolog.events.log import InMemoryLog
 from topolog.events.repair_tasks import Pair, TaskId
+from topolog.events.requesters import requester_of
 from topolog.events.state import State
 from topolog.events.topics import PARTITIONS, Topic
 from topolog.events.tree_pages import PageKind, TreePage
@@ -61,7 +62,7 @@ class Rendezvous:
 
     def _head(self) -> tuple[RequestId, bytes, str, str]:
         self._sequence += 1
-        return RequestId(self._name, self._sequence), self._log_id, self._name, ""
+        return RequestId(requester_of(self._name, 1), self._sequence), self._log_id, self._name, ""
 
     def _refusal(self, task: TaskId, told: Damage) -> rr.TaskReported:
         return rr.TaskReported(*self._head(), task, 0, 0, 0, told.code, told.why)

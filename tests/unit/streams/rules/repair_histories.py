@@ -31,6 +31,7 @@ from topolog.events.repair_tasks import Result, TaskId, TaskKind
 from topolog.events.repair_turns import SCANS
 from topolog.events.replica import RowDigest
 from topolog.events.replicas import ReplicaDeclared, replica_key
+from topolog.events.requesters import requester_of
 from topolog.events.sessions import SegmentStatus, SessionStatus, session
 from topolog.events.token_range import Ranges, contains, overlap, union, without
 from topolog.events.topics import Topic
@@ -111,7 +112,7 @@ class History(World):
         self.is_eager = False
         for server in self.servers.values():
             server.step()
-        for entry in self.log.entries(Topic.OPERATIONS)[self.asked :]:
+        for entry in self.requests():
             self.core.ask(entry)
             self.core.settle()
         self.is_eager = True
@@ -119,10 +120,10 @@ class History(World):
 
     def say_again(self, at: int) -> None:
         """A report that was made before is made again, under another number."""
-        entries = self.log.entries(Topic.OPERATIONS)
+        entries = self.log.entries(Topic.REQUESTS)
         request: Any = CODEC.decode(entries[at % len(entries)].value)
         if isinstance(request, rr.TaskReported | rr.ComparisonReported | rr.FindingsReported):
-            id_ = RequestId("again", next(_numbers))
+            id_ = RequestId(requester_of(request.actor, next(_numbers)), 1)
             self.put("again", CODEC.encode(msgspec.structs.replace(request, id=id_)))
 
     def say_something_else(self, at: int) -> None:

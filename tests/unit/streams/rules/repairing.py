@@ -28,7 +28,7 @@ from topolog.events.schedules import ScheduleRow
 from topolog.events.sessions import SegmentRow, SessionRow, open_sessions, segment, segments, session
 from topolog.events.stamp import decode_stamp
 from topolog.events.token_range import Ranges
-from topolog.events.topics import Topic
+from topolog.events.topics import ASKED, Topic
 from topolog.events.tree_spec import Column, TreeSpec
 from topolog.streams.clock import ManualClock
 from topolog.streams.coordinator.core import Core, Role
@@ -195,7 +195,7 @@ class World:
 
         self.rendezvous = Rendezvous(self.log, LOG_ID)
         self._lives = itertools.count(1)
-        self.asked = 0
+        self.read = dict.fromkeys(ASKED, 0)
         self.servers: dict[str, Server] = {}
         self.held_back: list[tuple[str, bytes]] = []
         for name, held in tables.items():
@@ -231,15 +231,22 @@ class World:
     # Requests.
 
     def put(self, key: str, value: bytes) -> Entry:
-        entry = self.log.put(Topic.OPERATIONS, key, value)
+        """As an operator, by the key `t`, or as a process asks."""
+        entry = self.log.put(Topic.OPERATIONS if key == "t" else Topic.REQUESTS, key, value)
         if self.is_eager:
             self.decide()
         return entry
 
+    def requests(self) -> Iterator[Entry]:
+        """Those that have come since, one topic after the other."""
+        for topic in self.read:
+            for entry in self.log.entries(topic)[self.read[topic] :]:
+                self.read[topic] += 1
+                yield entry
+
     def decide(self) -> None:
-        """All requests that have come, in their order, and what follows."""
-        for entry in self.log.entries(Topic.OPERATIONS)[self.asked :]:
-            self.asked += 1
+        """All requests that have come, in the order of each topic, and what follows."""
+        for entry in self.requests():
             self.core.ask(entry)
             self.core.settle()
         self.desk.land()
@@ -352,7 +359,8 @@ class World:
         self.core.claim()
         self.desk.land()
         assert self.desk.role() is Role.LEADING
-        self.asked = self.core.resume_at().get((Topic.OPERATIONS, 0)) or 0
+        resumed = self.core.resume_at()
+        self.read = {topic: resumed.get((topic, 0)) or 0 for topic in ASKED}
         self.decide()
         self.core.settle()
         self.desk.land()

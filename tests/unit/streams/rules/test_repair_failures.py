@@ -36,7 +36,6 @@ from topolog.events.repair_tasks import Result, TaskKind, TaskStatus
 from topolog.events.requests import Status
 from topolog.events.sessions import SessionStatus
 from topolog.events.token_range import FULL
-from topolog.events.topics import Topic
 from topolog.events.tree_spec import Column
 from topolog.streams.rules import repair
 from topolog.streams.rules.deadlines import Deadline
@@ -52,8 +51,7 @@ def test_an_answer_that_overtakes_the_record_of_its_question_counts() -> None:
     log_id = world.core.ahead.log_id
     assert log_id is not None
     world.put("t", CODEC.encode(rr.SessionRequested(world.desk.new_id(), log_id, "ada", "", PREVIEW)))
-    for entry in world.log.entries(Topic.OPERATIONS)[world.asked :]:
-        world.asked += 1
+    for entry in world.requests():
         world.core.ask(entry)
     world.core.settle()
     assert world.core.unread > 0
@@ -403,7 +401,7 @@ def test_what_was_decided_and_not_written_is_decided_again() -> None:
         world.servers[name].step()
     world.is_eager = False
     world.servers["R3"].step()
-    entries: list[Entry] = list(world.log.entries(Topic.OPERATIONS)[world.asked :])
+    entries: list[Entry] = list(world.requests())
     assert entries
     for entry in entries:
         world.core.ask(entry)
