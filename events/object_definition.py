@@ -203,7 +203,8 @@ def size_bytes(step: Step) -> int:
 
 def is_shorter_ttl(then_ms: int | None, now_ms: int | None) -> bool:
     """Whether rows of some age are gone by the one time to live, and not by the other; None is what has no rows."""
-    return bool(then_ms) and (not now_ms or then_ms < now_ms)
+    then, now = then_ms or FOREVER, now_ms or FOREVER
+    return then != FOREVER and (now == FOREVER or then < now)
 
 
 def check_statements(statements: tuple[Statement, ...]) -> None:

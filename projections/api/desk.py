@@ -189,8 +189,7 @@ def _outcome(reading: Reading, name: RequestId, row: OutcomeRow, token: str) -> 
 
 
 def _contradiction(refusal: MetadataUpdateRejected, sees: Sees, headers: Mapping[str, str]) -> Response:
-    said = _Said(refusal.message, refusal.facts)
-    said, both = _of_both(said, (refusal.current, refusal.proposed), sees)
+    said, both = _of_both(_Said(refusal.message, refusal.facts), (refusal.current, refusal.proposed), sees)
     return problem(
         HTTPStatus.CONFLICT,
         refusal.code,
@@ -203,9 +202,8 @@ def _contradiction(refusal: MetadataUpdateRejected, sees: Sees, headers: Mapping
 
 
 def _refusal(name: RequestId, row: OutcomeRow, sides: Sides | None, sees: Sees, headers: Mapping[str, str]) -> Response:
-    said, both = _Said(row.message, row.facts), {}
-    if sides is not None:
-        said, both = _of_both(said, sides, sees)
+    plainly = _Said(row.message, row.facts)
+    said, both = (plainly, {}) if sides is None else _of_both(plainly, sides, sees)
     return problem(
         HTTPStatus.CONFLICT,
         row.code,
