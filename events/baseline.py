@@ -175,6 +175,11 @@ class ClusterStateRow(Row, frozen=True):
         return self.state if self.target is None else lesser(self.state, self.target)
 
     @property
+    def is_active(self) -> bool:
+        """Whether it is, and is to stay so."""
+        return self.state is ClusterState.ACTIVE and self.target in (None, ClusterState.ACTIVE)
+
+    @property
     def shares_out(self) -> bool:
         """Whether exchanges may end: not while nothing is served, nor while too few are here to say what is lost."""
         return self.cold_at is None and self.allowed in (ClusterState.ACTIVE, ClusterState.ACTIVE_READ_ONLY)

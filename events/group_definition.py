@@ -82,6 +82,21 @@ class GroupDefinition(msgspec.Struct, frozen=True):
         return definition
 
 
+def lost_by(now: GroupDefinition, then: GroupDefinition) -> tuple[str, ...]:
+    """The fields by which copies, or what they hold, can be lost once a group that is `now` is `then`."""
+    was, rules = now.affinity, then.affinity
+    lost = {
+        "backups": then.backups < now.backups,
+        # It may turn away a node that may hold copies now.
+        "node_filter": not rules.node_filter.items() <= was.node_filter.items(),
+        "exclude_neighbours_by": was.exclude_neighbours_by not in ("", rules.exclude_neighbours_by),
+        # Set, it leaves fewer copies where values are few; unset, all copies may stand where one failure takes them.
+        "backup_filter": rules.backup_filter != was.backup_filter,
+        "loss_policy": now.loss_policy is not LossPolicy.IGNORE and then.loss_policy is LossPolicy.IGNORE,
+    }
+    return tuple(field for field, is_lost in lost.items() if is_lost)
+
+
 FIELDS = (*(each for each in GroupDefinition.__struct_fields__ if each != "affinity"), *Affinity.__struct_fields__)
 """What a definition says in its flat form, in which what is left out is as it usually is."""
 

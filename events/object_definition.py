@@ -141,7 +141,8 @@ class Statement(msgspec.Struct, frozen=True):
     ALTER of a view may have a `definition` too: what it shows from then on; its properties are altered as everybody's.
 
     `if_needed`: IF EXISTS, or of CREATE IF NOT EXISTS. `planned_on`: since which position the object was as the asker
-    saw it, ABSENT if he saw none; the statement is refused if it is another one by now.
+    saw it, ABSENT if he saw none; the statement is refused if it is another one by now. `harmless`: it is refused if at
+    its turn a time to live would become shorter by it, or grants would end with it.
     """
 
     verb: Verb
@@ -156,6 +157,7 @@ class Statement(msgspec.Struct, frozen=True):
     new_name: str = ""
     if_needed: bool = False
     planned_on: int | None = None
+    harmless: bool = False
 
 
 class Step(msgspec.Struct, frozen=True):
@@ -197,6 +199,12 @@ def size_bytes(step: Step) -> int:
         size += sum(len(text.encode()) + _OVERHEAD_BYTES for text in texts)
         size += sum(len(column.name) + _OVERHEAD_BYTES for column in step.definition.columns)
     return size
+
+
+def is_shorter_ttl(then_ms: int | None, now_ms: int | None) -> bool:
+    """Whether rows of some age are gone by the one time to live, and not by the other; None is what has no rows."""
+    then, now = then_ms or FOREVER, now_ms or FOREVER
+    return then != FOREVER and (now == FOREVER or then < now)
 
 
 def check_statements(statements: tuple[Statement, ...]) -> None:

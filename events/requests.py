@@ -109,7 +109,8 @@ class GroupCreationRequested(Request, frozen=True):
 
 
 class GroupAlterationRequested(Request, frozen=True):
-    """What is None stays as it is; a node filter that is given stands in place of the one before."""
+    """What is None stays as it is; a node filter that is given stands in place of the one before. `harmless`: it is
+    refused where, once it is decided, copies or what they hold could be lost by it."""
 
     name: str
     partitions: int | None = None
@@ -119,6 +120,7 @@ class GroupAlterationRequested(Request, frozen=True):
     backup_filter: str | None = None
     loss_policy: LossPolicy | None = None
     persistent: bool | None = None
+    harmless: bool | None = None
 
 
 class GroupDropRequested(Request, frozen=True):
@@ -159,7 +161,10 @@ class BaselineChangeRequested(Request, frozen=True):
 
 
 class HoldRequested(Request, frozen=True):
+    """`harmless`: it is refused where, once it is decided, it would let a cluster go on that is not active."""
+
     held: bool
+    harmless: bool | None = None
 
 
 class AutoAdjustRequested(Request, frozen=True):

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from http import HTTPStatus
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import quote
 
 from fastapi import Request
@@ -19,6 +19,7 @@ from topolog.events.asked import RequestId
 from topolog.events.errors import NotCaughtUp, Overloaded, Retriable, TopologError
 from topolog.events.ids import NOWHERE
 from topolog.events.metadata import MetadataUpdateRejected
+from topolog.events.object_types import ObjectType
 from topolog.events.requests import AnyRequest, OutcomeRow, Status, subject_of
 from topolog.projections import dry_run, forgotten_outcomes, queries
 from topolog.projections.api.answers import API_VERSION, Answers, headers_of, json_response
@@ -29,6 +30,10 @@ from topolog.projections.store import Reading
 
 DELIVERY_TIMEOUT_S = 9.0
 """How long the broker may take to accept a request: the caller is told within 10 s that it cannot be reached."""
+
+Sees = Callable[[str], bool]
+"""Whether whoever asks may read the type of this name."""
+Sides = tuple[ObjectType, ObjectType]
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -48,6 +53,10 @@ class Desk:
     def __init__(self, answers: Answers, requester: Requester) -> None:
         self.requester = requester
         self._answers = answers
+
+    @property
+    def cluster(self) -> str:
+        return self._answers.projector.cluster
 
     async def new_id(self) -> RequestId:
         """An id of this process's own; raises Overloaded while too many of its requests are undecided.
@@ -139,7 +148,7 @@ class Desk:
             raise NotCaughtUp("Nothing has been decided yet: there is no log to address a request to.")
         return projector.meta.header.log_id
 
-    async def dry_run(self, request: Request, asked: AnyRequest) -> Response:
+    async def dry_run(self, request: Request, asked: AnyRequest, sees: Sees) -> Response:
         """What would become of what is asked for; raises Refused as the rules do."""
 
         def answer(reading: Reading, asked: AnyRequest) -> Response:
@@ -148,26 +157,26 @@ class Desk:
             try:
                 found = dry_run.dry_run(reading, asked, self._answers.projector.wall_ms())
             except dry_run.Contradiction as error:
-                return _contradiction(error.refusal, headers_of(stands))
+                return _contradiction(error.refusal, sees, headers_of(stands))
             envelope = {"kind": "DryRun", "apiVersion": API_VERSION, "asOf": stands, "item": found}
             return json_response(envelope, headers=headers_of(stands))
 
         return await self._read(answer, asked)
 
-    async def answer(self, asked: AnyRequest, row: OutcomeRow | None) -> Response:
+    async def answer(self, asked: AnyRequest, row: OutcomeRow | None, sees: Sees) -> Response:
         """The outcome as HTTP: 200, 409 for a refusal, 202 while it is unknown."""
         name, subject = asked.id, subject_of(asked)
 
         def answer(reading: Reading, row: OutcomeRow | None) -> Response:
             stands = self._answers.as_of(reading)
             if row is not None and row.status is Status.REFUSED:
-                return _refusal(name, row, queries.conflict(reading, row), headers_of(stands))
+                return _refusal(name, row, queries.conflict(reading, row), sees, headers_of(stands))
             if row is None:
                 outcome, status = Outcome(str(name), subject, "UNKNOWN"), HTTPStatus.ACCEPTED
             else:
                 outcome, status = _outcome(reading, name, row, stands.token), HTTPStatus.OK
             requester = quote(name.requester, safe="")  # a caller's own choice, and this is a header
-            address = f"/v1/clusters/{self._answers.projector.cluster}/requests/{requester}/{name.sequence}"
+            address = f"/v1/clusters/{self.cluster}/requests/{requester}/{name.sequence}"
             envelope = {"kind": "Outcome", "apiVersion": API_VERSION, "asOf": stands, "item": outcome}
             return json_response(envelope, status, {"Location": address, **headers_of(stands)})
 
@@ -179,30 +188,46 @@ def _outcome(reading: Reading, name: RequestId, row: OutcomeRow, token: str) -> 
     return Outcome(str(name), row.subject, row.status.value, accepted, row.version, row.position, token)
 
 
-def _contradiction(refusal: MetadataUpdateRejected, headers: Mapping[str, str]) -> Response:
+def _contradiction(refusal: MetadataUpdateRejected, sees: Sees, headers: Mapping[str, str]) -> Response:
+    said, both = _of_both(_Said(refusal.message, refusal.facts), (refusal.current, refusal.proposed), sees)
     return problem(
         HTTPStatus.CONFLICT,
         refusal.code,
-        refusal.message,
+        said.message,
         headers=headers,
         rule=refusal.rule,
-        facts=dict(refusal.facts),
-        current=refusal.current.to_dict(),
-        proposed=refusal.proposed.to_dict(),
+        facts=dict(said.facts),
+        **both,
     )
 
 
-def _refusal(name: RequestId, row: OutcomeRow, sides: tuple[Any, Any] | None, headers: Mapping[str, str]) -> Response:
-    both: Mapping[str, Any] = {} if sides is None else {"current": sides[0].to_dict(), "proposed": sides[1].to_dict()}
+def _refusal(name: RequestId, row: OutcomeRow, sides: Sides | None, sees: Sees, headers: Mapping[str, str]) -> Response:
+    plainly = _Said(row.message, row.facts)
+    said, both = (plainly, {}) if sides is None else _of_both(plainly, sides, sees)
     return problem(
         HTTPStatus.CONFLICT,
         row.code,
-        row.message,
+        said.message,
         headers=headers,
         id=str(name),
         subject=row.subject,
         position=row.position,
         rule=row.rule,
-        facts=dict(row.facts),
+        facts=dict(said.facts),
         **both,
     )
+
+
+class _Said(NamedTuple):
+    message: str
+    facts: Mapping[str, str]
+
+
+def _of_both(said: _Said, sides: Sides, sees: Sees) -> tuple[_Said, dict[str, Any]]:
+    """What is said of a contradiction, and its sides as far as whoever asks may read them: the one that stands has
+    another name where two names have one id (M2)."""
+    current, proposed = sides
+    if sees(current.name):
+        return said, {"current": current.to_dict(), "proposed": proposed.to_dict()}
+    message = f"There is another type with the id of {proposed.name!r}, which cannot be told from it."
+    return _Said(message, {}), {"proposed": proposed.to_dict()}

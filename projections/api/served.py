@@ -17,6 +17,10 @@ from topolog.projections.queries import not_found
 from topolog.projections.requester import Requester
 from topolog.projections.web.heat import Gallery
 
+KNOWS_MS = 10_000
+"""How long a reader that hears of no end of the log counts as knowing what stands: as long as a change of
+leaders, when nobody is to be told that raising backups is not theirs. What was decided meanwhile the rules compare."""
+
 
 class Served:
     """One cluster: what answers questions about it, takes requests to it, and draws it."""
@@ -32,8 +36,10 @@ class Served:
 
     @contextmanager
     def standing(self) -> Iterator[Stands]:
-        """What is served now. A reader that has stopped, or has not read to the end yet, does not know what stands."""
-        if self.projector.stopped is not None or not self.projector.has_started:
+        """What is served now. A reader that has stopped, is not at the end yet, or is behind, does not know what
+        stands."""
+        projector = self.projector
+        if projector.stopped is not None or not projector.has_started or projector.age_ms > KNOWS_MS:
             yield UNKNOWN
             return
         with self.projector.reading() as reading:

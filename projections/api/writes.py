@@ -13,7 +13,9 @@ from topolog.events.asking import digest_of, encode_request
 from topolog.events.errors import BadInput, NotAllowed, Refused
 from topolog.events.requests import REQUEST_BYTES_MAX
 from topolog.projections.api import contract, forms, parameters
+from topolog.projections.api.access import asked_changes
 from topolog.projections.api.access.authn import OPEN
+from topolog.projections.api.access.grants import Asked, Right
 from topolog.projections.api.access.reads import principal_of
 from topolog.projections.api.problems import parameter
 from topolog.projections.api.served import AtDesk
@@ -53,14 +55,20 @@ async def post_request(
     with parameter("timeout"):
         timeout_s = duration_ms(given.timeout) / 1000
     form = forms.read_form(await read_body(request))
+    principal = principal_of(request)
+
+    def sees(name: str) -> bool:
+        return principal.may(Asked(Right.READ, desk.cluster, "types", name))
+
     log_id = desk.log_id()
     if given.dry_run == "true":
         asked = forms.to_request(form, _IMAGINED, log_id, x_topolog_actor)
         encode_request(asked)
-        return await desk.dry_run(request, asked)
+        return await desk.dry_run(request, asked, sees)
     name = _chosen(request, idempotency_key, desk.requester) if idempotency_key else await desk.new_id()
     try:
         asked = forms.to_request(form, name, log_id, x_topolog_actor)
+        asked = asked_changes.restrained(asked, form, principal, desk.cluster)
         value = encode_request(asked)
         row = await desk.known_outcome(name) if idempotency_key else None
         if row is None:
@@ -72,7 +80,7 @@ async def post_request(
         raise Refused(
             "REQUEST_ID_REUSED", "K7", f"Request {name} asked for something else.", hint="Use the next sequence."
         )
-    return await desk.answer(asked, row)
+    return await desk.answer(asked, row, sees)
 
 
 def _chosen(request: Request, key: str, requester: Requester) -> RequestId:

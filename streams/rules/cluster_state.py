@@ -44,13 +44,21 @@ def decide(state: State, request: StateRequest, ref: RequestRef) -> list[Decisio
         case ClusterStateRequested():
             return _change(state, request, ref)
         case HoldRequested():
-            if cluster_state(state).held is request.held:
-                return [RequestUnchanged(ref, subject_of(request), None)]
-            return [HoldChanged(ref, request.held)]
+            return [_hold(state, request, ref)]
         case WarmRequested():
             if cluster_state(state).cold_at is None:
                 return [RequestUnchanged(ref, subject_of(request), None)]
             return [_warmed(state, Cause.REQUESTED, ref)]
+
+
+def _hold(state: State, request: HoldRequested, ref: RequestRef) -> Decision:
+    row = cluster_state(state)
+    if row.held is request.held:
+        return RequestUnchanged(ref, subject_of(request), None)
+    if request.harmless and not request.held and not row.is_active:
+        message = "The cluster is not as it was when this was asked: by now it is not active, and would go on by this."
+        raise Refused("PLAN_IS_OLD", "N5", message)
+    return HoldChanged(ref, request.held)
 
 
 def settle(state: State, reports: Reports, waited_through: Position) -> list[Decision]:

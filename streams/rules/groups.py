@@ -8,7 +8,7 @@ import msgspec
 from topolog.events.asked import RequestRef
 from topolog.events.codec import Decision
 from topolog.events.errors import Refused
-from topolog.events.group_definition import Affinity, BadGroup, GroupDefinition, LossPolicy, validate
+from topolog.events.group_definition import Affinity, BadGroup, GroupDefinition, LossPolicy, lost_by, validate
 from topolog.events.groups import GroupAltered, GroupCreated, GroupDropped, GroupRow, group_row
 from topolog.events.requests import (
     GroupAlterationRequested,
@@ -77,6 +77,11 @@ def _alter(state: State, request: GroupAlterationRequested, ref: RequestRef) -> 
     if not facts:
         return RequestUnchanged(ref, subject_of(request), None)
     _check(wanted)
+    if request.harmless and (lost := lost_by(row.definition, wanted)):
+        message = (
+            f"Group {row.name!r} is not as it was when this was asked: by now it could lose data by {', '.join(lost)}."
+        )
+        raise Refused("PLAN_IS_OLD", "DESIGN 4.3", message, {field: facts[field] for field in lost})
     return GroupAltered(ref, row.name, wanted.backups, wanted.affinity, wanted.loss_policy, changed_view(state))
 
 

@@ -32,6 +32,7 @@ from topolog.events.object_definition import (
     check_definition,
     database_of,
     grant_on,
+    is_shorter_ttl,
     object_of,
     principal_of,
 )
@@ -160,7 +161,7 @@ def _steps(draft: _Draft, statement: Statement) -> list[Step]:
             return _alter(draft, statement, found)
         case Verb.RENAME:
             return _rename(draft, statement, found)
-    return list(_drop(draft, found))
+    return list(_drop(draft, statement, found))
 
 
 def _create(draft: _Draft, statement: Statement, found: Standing | None) -> list[Step]:
@@ -223,6 +224,8 @@ def _alter(draft: _Draft, statement: Statement, found: Standing) -> list[Step]:
     )
     if then == now:
         return []
+    if statement.harmless and is_shorter_ttl(then.ttl_ms, now.ttl_ms):
+        _harm(statement, "its rows would be gone sooner")
     if len(then.columns) > COLUMNS_MAX or len(then.properties) > PROPERTIES_MAX:
         check_definition(found.kind, found.name, then)
     return [Step(Verb.ALTER, found.kind, found.name, then), *_views_after(draft, found.name, then)]
@@ -363,13 +366,20 @@ def _check_unused(found: Standing, users: list[Standing]) -> None:
         raise Refused("IN_USE", "B4", message, {"object": found.name, "used_by": names}, hint="Drop these first.")
 
 
-def _drop(draft: _Draft, found: Standing) -> Iterator[Step]:
+def _harm(statement: Statement, what: str) -> NoReturn:
+    message = f"{statement.name!r} is not as it was when this was asked: by now {what}."
+    raise Refused("PLAN_IS_OLD", "DESIGN 4.5", message, {"object": statement.name})
+
+
+def _drop(draft: _Draft, statement: Statement, found: Standing) -> Iterator[Step]:
     """The object, and before it all that goes with it."""
     gone = {found.name: found}
     if found.kind is ObjectKind.DATABASE:
         gone.update((each.name, each) for each in draft.users(found.name))
     users = [each for name in list(gone) for each in draft.users(name) if each.name not in gone]
     _check_unused(found, [each for each in users if each.kind is not ObjectKind.GRANT])
+    if statement.harmless and users:
+        _harm(statement, f"grants would end with it, such as {users[0].name}")
     gone.update((each.name, each) for each in users)
     for each in sorted(gone.values(), key=lambda each: (_DROPPED.index(each.kind), each.name)):
         yield Step(Verb.DROP, each.kind, each.name)

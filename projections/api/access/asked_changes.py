@@ -9,14 +9,18 @@ from collections.abc import Iterator
 
 import msgspec
 
+from topolog.events.baseline import ClusterStateRow
+from topolog.events.claims import UsersRow
 from topolog.events.errors import NotFound
 from topolog.events.groups import GroupRow
 from topolog.events.object_definition import ObjectKind
 from topolog.events.objects import ChangeRow
+from topolog.events.requests import AnyRequest, GroupAlterationRequested, HoldRequested, SchemaChangeRequested
 from topolog.projections.api import baseline_forms, forms, objects_forms, repair_forms
 from topolog.projections.api.access import losses
 from topolog.projections.api.access.grants import Asked, Right
 from topolog.projections.api.access.losses import UNKNOWN, Stands
+from topolog.projections.api.access.principals import Principal
 from topolog.projections.queries import not_found
 
 _KINDS = {
@@ -59,6 +63,28 @@ def change(form: forms.Form, cluster: str, stands: Stands, *, is_dry_run: bool) 
     return Change(what, tuple(dict.fromkeys(asked)), getattr(form, "reason", ""), tuple(lost), _absent(form, stands))
 
 
+def restrained(asked: AnyRequest, form: forms.Form, principal: Principal, cluster: str) -> AnyRequest:
+    """The request as it is sent for this caller. Of who may not administer what it is about, the rules refuse it where
+    it does harm by then: what stood when the door judged the form may be another thing once the request is decided.
+
+    What is not restrained here rests on nothing that changes. The same form of the same caller gives the same bytes.
+    """
+
+    def is_restrained(needs: Iterator[_Need]) -> bool:
+        return not all(principal.may(Asked(Right.ADMINISTER, cluster, each.resource, each.name)) for each in needs)
+
+    match asked, form:
+        case SchemaChangeRequested(), objects_forms.ChangeSchema():
+            statements = tuple(
+                msgspec.structs.replace(each, harmless=is_restrained(_of_statement(said, UNKNOWN)))
+                for each, said in zip(asked.statements, form.statements, strict=True)
+            )
+            return msgspec.structs.replace(asked, statements=statements)
+        case GroupAlterationRequested() | HoldRequested(), _:
+            return msgspec.structs.replace(asked, harmless=is_restrained(_needs(form, UNKNOWN)) or None)
+    return asked
+
+
 def _absent(form: forms.Form, stands: Stands) -> NotFound | None:
     if stands is UNKNOWN:
         return None
@@ -96,9 +122,9 @@ def _needs(form: forms.Form, stands: Stands) -> Iterator[_Need]:
         case objects_forms.CancelChange():
             yield from _of_cancellation(form.change, losses.of_cancellation(form.change, stands))
         case _ if isinstance(form, repair_forms.RepairForm):
-            yield from _of_repair(form)
+            yield from _of_repair(form, stands)
         case _:
-            yield _of_cluster(form)
+            yield _of_cluster(form, stands)
 
 
 def _of_type_or_node(form: forms.Propose | forms.Remove) -> _Need:
@@ -111,7 +137,8 @@ def _of_type_or_node(form: forms.Propose | forms.Remove) -> _Need:
 
 def _of_statement(statement: objects_forms.StatementForm, stands: Stands) -> Iterator[_Need]:
     lost = losses.of_statement(statement, stands)
-    right = Right.ADMINISTER if lost or _shows_more(statement) else Right.CHANGE
+    is_protected = lost or _shows_more(statement) or _may_end_grants(statement, stands)
+    right = Right.ADMINISTER if is_protected else Right.CHANGE
     yield _Need(right, _KINDS[statement.kind], statement.name, lost)
     if statement.new_name:
         yield _Need(right, _KINDS[statement.kind], statement.new_name, lost)
@@ -125,7 +152,15 @@ def _shows_more(statement: objects_forms.StatementForm) -> bool:
     return statement.kind == "GRANT" or (statement.kind == "VIEW" and is_redefined)
 
 
-def _of_repair(form: repair_forms.RepairForm) -> Iterator[_Need]:
+def _may_end_grants(statement: objects_forms.StatementForm, stands: Stands) -> bool:
+    """Whether grants go with the view that is dropped; to drop one by itself takes the right to administer."""
+    if statement.verb != "DROP" or statement.kind != "VIEW":
+        return False
+    row = stands.row(UsersRow, statement.name)
+    return stands is UNKNOWN if row is None else any("@" in each for each in row.names)
+
+
+def _of_repair(form: repair_forms.RepairForm, stands: Stands) -> Iterator[_Need]:
     match form:
         case repair_forms.StartSession():
             yield _losing("replicas", form.table, losses.of_session(form))
@@ -137,7 +172,9 @@ def _of_repair(form: repair_forms.RepairForm) -> Iterator[_Need]:
             yield _losing("replicas", form.definition.table, lost)
         case repair_forms.DropSchedule():
             yield _Need(Right.CHANGE, "schedules", form.name)
-        case repair_forms.AlterSession() | repair_forms.AbortSessions():
+        case repair_forms.AlterSession():
+            yield _losing("sessions", str(form.session), losses.of_alteration(form, stands))
+        case repair_forms.AbortSessions():
             yield _Need(Right.CHANGE, "sessions", None if form.session is None else str(form.session))
 
 
@@ -149,7 +186,7 @@ def _of_cancellation(change: int, rights: tuple[tuple[ObjectKind, str], ...] | N
         yield _Need(right, _KINDS[kind.value], name)
 
 
-def _of_cluster(form: forms.Form) -> _Need:
+def _of_cluster(form: forms.Form, stands: Stands) -> _Need:
     match form:
         case forms.StartExchange():
             return _Need(Right.CHANGE, "exchanges", None)
@@ -157,7 +194,16 @@ def _of_cluster(form: forms.Form) -> _Need:
             return _Need(Right.CHANGE, "nodes", form.node)
         case baseline_forms.ChangeBaseline():  # without `accept_loss` the rules refuse what drops a last copy
             return _Need(Right.ADMINISTER if form.accept_loss else Right.CHANGE, "baselines", None)
-        case baseline_forms.AdjustBaseline() | baseline_forms.Hold():
+        case baseline_forms.Hold():
+            right = Right.ADMINISTER if not form.on and _may_be_stopped(stands) else Right.CHANGE
+            return _Need(right, "baselines", None)
+        case baseline_forms.AdjustBaseline():
             return _Need(Right.CHANGE, "baselines", None)
         case _:  # the state, the feature level, the terms of leases, and what nobody has thought of here
             return _Need(Right.ADMINISTER, "cluster", None)
+
+
+def _may_be_stopped(stands: Stands) -> bool:
+    """Whether the cluster is not active, or not to stay so; without a row it is. Let go, it may serve by itself."""
+    row = stands.row(ClusterStateRow, "")
+    return stands is UNKNOWN if row is None else not row.is_active

@@ -11,6 +11,7 @@ from urllib.parse import parse_qs
 import msgspec
 
 from topolog.events.errors import BadInput, NotFound
+from topolog.events.requests import shortened
 from topolog.projections.api import forms
 from topolog.projections.api.access.addresses import Wanted
 from topolog.projections.api.access.asked_changes import Change, change
@@ -80,15 +81,19 @@ def loss(asked: Change) -> str:
     return f"It can lose data: {', '.join(asked.lost)}." if asked.lost else ""
 
 
+_BLANK_LETTERS = "\u115f\u1160\u3164\uffa0"
+"""Fillers of Hangul: letters to Unicode, and nothing to the eye."""
+
+
 def check_reason(what: str, reason: str, because: str = "") -> None:
-    """Raise Denied if nobody says why something protected is done."""
-    if not reason.strip():
+    """Raise Denied if nobody says why something protected is done, with a letter or a digit that can be seen."""
+    if not any(each.isalnum() and each not in _BLANK_LETTERS for each in reason):
         raise Denied(
             HTTPStatus.BAD_REQUEST,
             "reason_required",
-            f"{what} takes a reason. {because}"
+            f"{shortened(what)} takes a reason. {shortened(because)}"
             if because
-            else f"{what} takes a reason: it cannot be undone, or concerns everybody.",
+            else f"{shortened(what)} takes a reason: it cannot be undone, or concerns everybody.",
             hint='Add "reason" to the body, or --reason to the command.',
         )
 
@@ -100,4 +105,4 @@ def dry_run(query: str) -> bool:
 
 
 def _not_there(why: str, hint: str) -> Denied:
-    return Denied(HTTPStatus.NOT_FOUND, NotFound.code, why, hint=hint)
+    return Denied(HTTPStatus.NOT_FOUND, NotFound.code, shortened(why), hint=hint)

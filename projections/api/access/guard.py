@@ -136,8 +136,9 @@ class Guard:
         check_address(visit.principal, visit.wanted, self._clusters(), visit.where)
         return visit.principal
 
-    async def _begun(self, visit: Visit, receive: Receive) -> audit.Record:
-        """Judge the body and keep a record of what begins; raises Denied, and AuditFailed if none can be kept."""
+    async def _begun(self, visit: Visit, receive: Receive) -> audit.Record | None:
+        """Judge the body and keep a record of what begins, but of a dry run, which takes no more than to read; raises
+        Denied, and AuditFailed if none can be kept."""
         assert visit.wanted is not None
         visit.body = await _body(visit.headers.get("content-length", ""), receive)
         is_open = self._access.authentication.is_open
@@ -153,6 +154,8 @@ class Guard:
             check_reason(visit.what, audit.text_in(visit.body, "reason"), because)
         if not is_open:
             self._access.limits.change(visit.principal)
+        if visit.wanted.asks_by_form and dry_run(visit.query):
+            return None
         record = _record(visit, audit.BEGUN)
         if self._access.ledger is not None:
             await asyncio.wrap_future(self._access.ledger.begin(record))
@@ -166,7 +169,9 @@ class Guard:
         except DamagedStore:
             return asked_of(visit.principal, cluster, visit.body, visit.query, losses.UNKNOWN)
 
-    async def _changed(self, visit: Visit, record: audit.Record, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _changed(
+        self, visit: Visit, record: audit.Record | None, scope: Scope, receive: Receive, send: Send
+    ) -> None:
         """Let the change through, and keep its end."""
         status, told = int(HTTPStatus.INTERNAL_SERVER_ERROR), bytearray()
 
@@ -181,7 +186,7 @@ class Guard:
         try:
             await self._app(scope, _again(visit.body, receive), heard)
         finally:
-            if self._access.ledger is not None:
+            if self._access.ledger is not None and record is not None:
                 self._access.ledger.end(audit.end_of(record.id, status, bytes(told)))
 
     async def _turn_away(self, visit: Visit, denied: Denied, scope: Scope, receive: Receive, send: Send) -> None:

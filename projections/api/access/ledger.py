@@ -2,7 +2,8 @@
 
 Threats: a change that nobody can be asked about, and a caller who pushes the records of changes out by being turned
 away a million times. Invariant: a change waits until its first line is synced, and does not happen if that fails; what
-was turned away has files of its own, and the same again within a while is one line with a count.
+was turned away has files of its own, the same again within a while is one line with a count, and so is what one caller
+is refused beyond so much in a minute: it can be varied without end.
 
     changes.jsonl  changes.1.jsonl …    the newest first; older ones than `files` are removed
     denied.jsonl   denied.1.jsonl …
@@ -22,10 +23,15 @@ import msgspec
 
 from topolog.events.errors import BadInput, TopologError
 from topolog.projections.api.access.audit import NOBODY, End, Record, ended
+from topolog.projections.api.access.principals import Key
 
 _LOGGER = logging.getLogger(__name__)
 _SAME_AGAIN_S = 10.0
 _KINDS_MAX = 1_000
+_MINUTE_S = 60.0
+DENIED_PER_MINUTE = 30
+"""Refusals of one principal that have lines of their own, more than somebody's slips; all who are not known share one
+such share."""
 
 _CHANGES = "changes"
 _DENIED = "denied"
@@ -100,7 +106,7 @@ class _Files:
 
 
 class _Again(msgspec.Struct):
-    """What was turned away first at `since_s`, and how often again since."""
+    """What was turned away first at `since_s`, and how often it is yet to be told."""
 
     since_s: float
     record: Record
@@ -125,6 +131,7 @@ class Ledger:
         self._kinds = {name: _Files(folder, name, bytes_max, files) for name in (_CHANGES, _DENIED)}
         self._now_s = now_s
         self._again: dict[tuple[str, ...], _Again] = {}
+        self._shares: dict[Key, tuple[float, int]] = {}
         self._counting = threading.Lock()
         self._lines: queue.SimpleQueue[_Line | None] = queue.SimpleQueue()
         self._writer = threading.Thread(target=self._write, name="audit", daemon=True)
@@ -138,10 +145,12 @@ class Ledger:
         return self._append(_CHANGES, end)
 
     def deny(self, record: Record) -> Future[None] | None:
-        """Keep what was turned away; None if the same was kept a moment ago, and is only counted. Any thread.
+        """Keep what was turned away; None if the same was kept a moment ago, or much of this caller's in the last
+        minute, and it is only counted. Any thread.
 
         Of who is not known only the address tells one from another: what is asked for can be varied without end.
         """
+        who = (record.method, record.principal)
         is_known = record.principal != NOBODY
         about = (record.principal, record.cluster, record.what) if is_known else ()
         same = (record.client, record.code, *about)
@@ -152,8 +161,22 @@ class Ledger:
                 return None
             if len(self._again) >= _KINDS_MAX:
                 self._tell_repeats(at_once=True)
+            if not self._has_share(who):
+                rest = self._again.setdefault(who, _Again(self._now_s(), _rest(record)))
+                rest.count += 1
+                return None
             self._again[same] = _Again(self._now_s(), record)
             return self._append(_DENIED, record)
+
+    def _has_share(self, who: Key) -> bool:
+        """Whether one more of theirs gets a line; counts it."""
+        now_s = self._now_s()
+        since_s, kept = self._shares.get(who, (now_s, 0))
+        if now_s - since_s >= _MINUTE_S:
+            self._shares = {each: share for each, share in self._shares.items() if now_s - share[0] < _MINUTE_S}
+            since_s, kept = now_s, 0
+        self._shares[who] = since_s, kept + 1
+        return kept < DENIED_PER_MINUTE
 
     def tell_repeats(self, *, at_once: bool = False) -> None:
         """Keep the counts of what was turned away again and again. Any thread."""
@@ -228,6 +251,27 @@ class Ledger:
                 each.set_result(None)
             else:
                 each.set_exception(failed)
+
+
+def _rest(record: Record) -> Record:
+    """The line for all that its principal is refused beyond their share."""
+    return Record(
+        id=record.id,
+        time=record.time,
+        principal=record.principal,
+        method=record.method,
+        client=record.client,
+        agent="",
+        cluster=record.cluster,
+        what="whatever else was refused",
+        parameters={},
+        dry_run=False,
+        reason="",
+        result=record.result,
+        status=record.status,
+        code=record.code,
+        detail=f"More than {DENIED_PER_MINUTE} refusals within a minute: this is the count of the others.",
+    )
 
 
 def _repeated(again: _Again) -> Record:

@@ -8,14 +8,18 @@ Invariant: a form that is not named here leaves every row and every copy that th
 so beside what stands; where nobody knows what stands, whatever could be so counts as so.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Protocol, TypeVar
 
+import msgspec
+
 from topolog.events.claims import ClaimsRow
-from topolog.events.group_definition import GroupDefinition, LossPolicy
+from topolog.events.group_definition import Affinity, GroupDefinition, LossPolicy, lost_by
 from topolog.events.groups import GroupRow
-from topolog.events.object_definition import FOREVER, ObjectKind, Statement, Step, Verb
+from topolog.events.object_definition import FOREVER, ObjectKind, Statement, Step, Verb, is_shorter_ttl
 from topolog.events.objects import ChangeRow, ObjectRow
+from topolog.events.repair_definition import SessionKind
+from topolog.events.sessions import SessionRow, session_key
 from topolog.events.state import Row
 from topolog.projections.api import forms, objects_forms, repair_forms
 
@@ -45,20 +49,16 @@ UNKNOWN = _Unknown()
 def of_group(form: forms.AlterGroup, stands: Stands) -> tuple[str, ...]:
     """The fields by which copies, or what they hold, can be lost."""
     row = stands.row(GroupRow, form.name)
-    now = None if row is None else row.definition
+    if row is not None:
+        return lost_by(row.definition, _altered(row.definition, form))
     lost = {
-        "backups": form.backups is not None and (now is None or form.backups < now.backups),
-        "node_filter": form.node_filter is not None and _is_narrower(form.node_filter, now),
-        "exclude_neighbours_by": form.exclude_neighbours_by is not None
-        and (now is None or now.affinity.exclude_neighbours_by not in ("", form.exclude_neighbours_by)),
-        # Set, it leaves fewer copies where values are few; unset, all copies may stand where one failure takes them.
-        "backup_filter": form.backup_filter is not None
-        and (now is None or now.affinity.backup_filter != form.backup_filter),
-        "loss_policy": form.loss_policy == LossPolicy.IGNORE.value
-        and (now is None or now.loss_policy is not LossPolicy.IGNORE),
+        "backups": form.backups is not None,
+        "node_filter": bool(form.node_filter),
+        "exclude_neighbours_by": form.exclude_neighbours_by is not None,
+        "backup_filter": form.backup_filter is not None,
+        "loss_policy": form.loss_policy == LossPolicy.IGNORE.value,
     }
-    unknown = "" if now else " of a group that is not known here"
-    return tuple(f"{field}{unknown}" for field, is_lost in lost.items() if is_lost)
+    return tuple(f"{field} of a group that is not known here" for field, is_lost in lost.items() if is_lost)
 
 
 def of_statement(statement: objects_forms.StatementForm, stands: Stands) -> tuple[str, ...]:
@@ -89,9 +89,24 @@ def _is_about_rights(part: Statement | Step, stands: Stands) -> bool:
     return now is None or (now.over, now.columns) != (part.definition.over, part.definition.columns)
 
 
-def _is_narrower(wanted: Mapping[str, str], now: GroupDefinition | None) -> bool:
-    """Whether the filter may turn away a node that may hold copies now."""
-    return bool(wanted) if now is None else not wanted.items() <= now.affinity.node_filter.items()
+def of_alteration(form: repair_forms.AlterSession, stands: Stands) -> tuple[str, ...]:
+    """A repair that is let go on, or goes faster, writes over what it would as one that is begun."""
+    goes_on = form.paused is False or form.intensity is not None or form.parallel is not None
+    row = stands.row(SessionRow, session_key(form.session))
+    if not goes_on or (row is not None and row.definition.kind is SessionKind.PREVIEW):
+        return ()
+    unknown = "" if row else ", if it is one: the session is not known here"
+    return (f"rows that the repair writes over{unknown}",)
+
+
+def _altered(now: GroupDefinition, form: forms.AlterGroup) -> GroupDefinition:
+    given = {field: value for field in Affinity.__struct_fields__ if (value := getattr(form, field)) is not None}
+    return msgspec.structs.replace(
+        now,
+        backups=now.backups if form.backups is None else form.backups,
+        affinity=msgspec.structs.replace(now.affinity, **given),
+        loss_policy=now.loss_policy if form.loss_policy is None else LossPolicy(form.loss_policy),
+    )
 
 
 def _of_statement(statement: objects_forms.StatementForm, stands: Stands) -> Iterator[str]:
@@ -102,7 +117,7 @@ def _of_statement(statement: objects_forms.StatementForm, stands: Stands) -> Ite
             yield f"column {each.name}"
     if statement.ttl_ms is not None:
         now_ms = _ttl_ms(statement.name, stands)
-        if _is_shorter(statement.ttl_ms, now_ms):
+        if is_shorter_ttl(statement.ttl_ms, now_ms):
             yield "ttl_ms" if now_ms is not None else "ttl_ms beside one that is not known here, or about to change"
 
 
@@ -112,9 +127,3 @@ def _ttl_ms(name: str, stands: Stands) -> int | None:
     if row is None or row.definition is None or row.change is not None or (claims is not None and claims.alone):
         return None
     return row.definition.ttl_ms or FOREVER
-
-
-def _is_shorter(wanted_ms: int, now_ms: int | None) -> bool:
-    if wanted_ms == FOREVER:
-        return False
-    return now_ms is None or now_ms == FOREVER or wanted_ms < now_ms

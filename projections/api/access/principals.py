@@ -6,6 +6,7 @@ from urllib.parse import quote
 
 import msgspec
 
+from topolog.events.requests import FACTS_MAX, shortened
 from topolog.projections.api.access.grants import Asked, Grant, covering, least
 
 _PRINTABLE = "".join(chr(code) for code in range(0x20, 0x7F))
@@ -81,12 +82,13 @@ class Unknown(Denied):
 def forbidden(principal: Principal, asked: Iterable[Asked], because: str = "") -> Denied:
     """What is missing of all that was asked; `because`: a sentence, why it takes that."""
     lacking = [each for each in asked if not principal.may(each)]
-    missing = [str(least(each)) for each in lacking]
-    what = "; ".join(f"{each.right} {each.thing}" for each in lacking)
+    missing = [shortened(str(least(each))) for each in lacking[:FACTS_MAX]]
+    what = shortened("; ".join(map(str, lacking)))
+    grants = shortened(" and ".join(missing))
     return Denied(
         HTTPStatus.FORBIDDEN,
         "forbidden",
-        f"{principal.name} ({principal.method}) may not {what}.{because and f' {because}'}",
-        hint=f"It takes a grant such as {' and '.join(missing)}. `topolog auth explain` shows what you have.",
+        f"{principal.name} ({principal.method}) may not {what}.{because and f' {shortened(because)}'}",
+        hint=f"It takes a grant such as {grants}. `topolog auth explain` shows what you have.",
         missing=missing,
     )

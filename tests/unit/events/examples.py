@@ -146,6 +146,7 @@ STATEMENTS = (
         properties={"owner": "ada"},
         unset=("team",),
         planned_on=90,
+        harmless=True,
     ),
     od.Statement(od.Verb.ALTER, od.ObjectKind.GRANT, "ada@shop", privileges=(od.Privilege.READ, od.Privilege.WRITE)),
     od.Statement(od.Verb.RENAME, od.ObjectKind.TABLE, "shop.bills", new_name="shop.invoices"),
@@ -218,7 +219,7 @@ EXAMPLES: tuple[Record, ...] = (
     q.LevelRaiseRequested(ID, LOG_ID, "ada", "all are upgraded", 2),
     q.GroupCreationRequested(ID, LOG_ID, "n1", "the shop's orders", ORDERS),
     q.GroupAlterationRequested(
-        ID, LOG_ID, "ada", "more copies", "orders", 64, 3, "", {"zone": "eu"}, "rack", g.LossPolicy.IGNORE, False
+        ID, LOG_ID, "ada", "more copies", "orders", 64, 3, "", {"zone": "eu"}, "rack", g.LossPolicy.IGNORE, False, True
     ),
     q.GroupDropRequested(ID, LOG_ID, "ada", "shop closed", "orders"),
     q.LossResetRequested(ID, LOG_ID, "ada", "the disks are gone", "orders"),
@@ -227,7 +228,7 @@ EXAMPLES: tuple[Record, ...] = (
     q.BaselineChangeRequested(
         ID, LOG_ID, "ada", "n3 burnt", q.BaselineVerb.REMOVE, ("n3",), accepts_loss=True, version=VIEW
     ),
-    q.HoldRequested(ID, LOG_ID, "ada", "repairs", held=True),
+    q.HoldRequested(ID, LOG_ID, "ada", "repairs", held=True, harmless=True),
     q.AutoAdjustRequested(ID, LOG_ID, "ada", "", enabled=True, soft_ms=1_000, hard_ms=60_000),
     q.WarmRequested(ID, LOG_ID, "ada", "the others will not come back"),
     q.DrainRequested(ID, LOG_ID, "ada", "n1 goes", "n1", cancelled=True),

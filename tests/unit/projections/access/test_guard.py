@@ -394,6 +394,14 @@ def test_a_change_is_kept_with_all_that_is_known_of_it(client: Client, door: Doo
     assert record["position"] > 0
 
 
+def test_a_dry_run_leaves_no_record_among_changes(client: Client, door: Door) -> None:
+    """Found by attack: whoever may read pushed the records of changes out. One that is turned away is kept as such."""
+    client.post(REQUESTS, json=GROUP, params={"dry_run": "true"}, headers=door.of("viewer"))
+    client.post(REQUESTS, json=GROUP, params={"dry_run": "true"}, headers=door.of("narrow"))
+    client.post(REQUESTS, json={**GROUP, "name": "x"}, params={"dry_run": "true"}, headers=door.of("narrow"))
+    assert [(each["result"], each["dry_run"]) for each in records(client, door)] == [("DENIED", True)]
+
+
 def test_what_was_turned_away_is_kept_too(client: Client, door: Door) -> None:
     client.post(REQUESTS, json=GROUP, headers=door.of("viewer"))
     client.get(f"{MAIN}/nodes")

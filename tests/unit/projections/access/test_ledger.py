@@ -50,6 +50,24 @@ def test_denials_are_counted_while_the_counts_are_told(tmp_path: Path) -> None:
     assert sum(each.count for each in ledger.newest_first()) == ROUNDS * (2 * CALLERS + 1), "each is counted once"
 
 
+@pytest.mark.parametrize("principal", ["ann", audit.NOBODY], ids=["who is known", "who is not"])
+def test_what_one_caller_varies_without_end_becomes_a_few_lines_and_a_count(tmp_path: Path, principal: str) -> None:
+    """Found by attack: a viewer pushed the refusals of others out. All who are not known share one share."""
+    now_s = 0.0
+    asked = ledger.DENIED_PER_MINUTE + 500
+    with closing(Ledger(tmp_path, 1 << 20, 2, lambda: now_s)) as kept:
+        for minute in (1, 2):
+            for number in range(asked):
+                varied = f"{minute}.{number}"
+                kept.deny(msgspec.structs.replace(DENIED, principal=principal, what=varied, client=varied, id=varied))
+            kept.deny(msgspec.structs.replace(DENIED, principal="bob", id=f"bob's {minute}"))
+            now_s += 60
+    found = list(kept.newest_first())
+    counts = [each.count for each in found if each.principal == principal]
+    assert sorted(counts) == [*[1] * 2 * ledger.DENIED_PER_MINUTE, 500, 500]
+    assert {each.id for each in found if each.principal == "bob"} == {"bob's 1", "bob's 2"}
+
+
 def test_a_defect_of_the_writer_fails_what_waits_for_it_and_nothing_after(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

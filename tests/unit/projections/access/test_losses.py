@@ -11,13 +11,17 @@ import msgspec
 import pytest
 
 from topolog.events.asked import RequestId
-from topolog.events.claims import ClaimsRow
+from topolog.events.baseline import ClusterStateRow
+from topolog.events.claims import ClaimsRow, UsersRow
+from topolog.events.cluster_state import ClusterState
 from topolog.events.group_definition import Affinity, LossPolicy
 from topolog.events.groups import GroupRow
 from topolog.events.ids import Position, Version
 from topolog.events.object_definition import Column, ColumnType, Definition, ObjectKind, Statement, Step, Verb
 from topolog.events.objects import ChangeRow, ChangeStatus, ObjectRow, ObjectStatus
 from topolog.events.operations import is_operation
+from topolog.events.repair_definition import SessionDefinition, SessionKind
+from topolog.events.sessions import SessionRow, SessionStatus, session_key
 from topolog.projections.api import forms
 from topolog.projections.api.access.asked_changes import change
 from topolog.projections.api.access.grants import Right
@@ -78,6 +82,11 @@ CHANGES = (
     staged(34, QUEUED, Verb.ALTER, ObjectKind.VIEW, "shop.v", over="shop.t"),
 )
 
+
+def compared(kind: SessionKind) -> SessionRow:
+    return SessionRow(Position(3), SessionDefinition("shop.t", kind), SessionStatus.RUNNING)
+
+
 STANDS: Stands = Rows(
     {
         **{(ChangeRow, str(each.number)): each for each in CHANGES},
@@ -91,6 +100,10 @@ STANDS: Stands = Rows(
         (ObjectRow, "shop.changing"): table(DAY_MS, change=9),
         (ObjectRow, "shop.waited"): table(DAY_MS),
         (ClaimsRow, "shop.waited"): ClaimsRow(alone=(Position(9),)),
+        (UsersRow, "shop.seen"): UsersRow(("shop.other",)),
+        (UsersRow, "shop.granted"): UsersRow(("ada@shop.granted",)),
+        (SessionRow, session_key(3)): compared(SessionKind.PREVIEW),
+        (SessionRow, session_key(4)): compared(SessionKind.REPAIR),
     }
 )
 
@@ -114,6 +127,10 @@ def created(**definition: Any) -> Json:
 
 def session(**said: Any) -> Json:
     return {"kind": "start-session", "table": "shop.t", **said}
+
+
+def pace(session: int, **said: Any) -> Json:
+    return {"kind": "alter-session", "session": session, **said}
 
 
 def schedule(**said: Any) -> Json:
@@ -231,8 +248,8 @@ TABLE: Mapping[str, tuple[Case, ...]] = {
     "cluster-state.state": always(
         ADMINISTER, *({"kind": "cluster-state", "state": s} for s in ("ACTIVE", "ACTIVE_READ_ONLY", "INACTIVE"))
     ),
-    # What would drop a last copy is refused by the rules (LAST_COPY) unless the loss is accepted.
     "hold.on": always(CHANGE, {"kind": "hold", "on": True}, {"kind": "hold", "on": False}),
+    # What would drop a last copy is refused by the rules (LAST_COPY) unless the loss is accepted.
     "baseline.verb": always(
         CHANGE, *({"kind": "baseline", "verb": v, "nodes": ["n"]} for v in ("SET", "ADD", "REMOVE"))
     ),
@@ -255,7 +272,8 @@ TABLE: Mapping[str, tuple[Case, ...]] = {
     ),
     "schema-change.statements.kind": (
         *always(CHANGE, *(schema(kind=kind, verb="CREATE", definition={}) for kind in ("DATABASE", "TABLE", "VIEW"))),
-        *always(CHANGE, schema(kind="VIEW", verb="DROP")),
+        *always(CHANGE, schema(kind="VIEW", verb="DROP"), schema(kind="VIEW", verb="DROP", name="shop.seen")),
+        *always(ADMINISTER, schema(kind="VIEW", verb="DROP", name="shop.granted")),  # its grants go with it
         *always(ADMINISTER, *(schema(kind=kind, verb="DROP") for kind in ("DATABASE", "TABLE", "GRANT"))),
         *always(ADMINISTER, schema(kind="GRANT", verb="CREATE", definition={"privileges": ["READ"]})),
     ),
@@ -317,10 +335,20 @@ TABLE: Mapping[str, tuple[Case, ...]] = {
         *always(ADMINISTER, {"kind": "cancel-change", "change": 9}),
     ),
     **dict(of_session("start-session.", session)),
-    "alter-session.session": always(CHANGE, {"kind": "alter-session", "session": 3}),
-    "alter-session.paused": always(CHANGE, {"kind": "alter-session", "session": 3, "paused": False}),
-    "alter-session.intensity": always(CHANGE, {"kind": "alter-session", "session": 3, "intensity": 5}),
-    "alter-session.parallel": always(CHANGE, {"kind": "alter-session", "session": 3, "parallel": 5}),
+    # A preview writes nothing; what lets a repair go on takes what beginning it does, and stopping it nothing more.
+    "alter-session.session": always(CHANGE, pace(3), pace(4), pace(9)),
+    "alter-session.paused": (
+        *always(CHANGE, pace(3, paused=False), pace(3, paused=True), pace(4, paused=True), pace(9, paused=True)),
+        *always(ADMINISTER, pace(4, paused=False), pace(9, paused=False), pace(4, paused=True, parallel=5)),
+    ),
+    "alter-session.intensity": (
+        *always(CHANGE, pace(3, intensity=5)),
+        *always(ADMINISTER, pace(4, intensity=5), pace(9, intensity=5)),
+    ),
+    "alter-session.parallel": (
+        *always(CHANGE, pace(3, parallel=5)),
+        *always(ADMINISTER, pace(4, parallel=5), pace(9, parallel=5)),
+    ),
     "abort-sessions.session": always(CHANGE, *({"kind": "abort-sessions", "session": each} for each in (3, None))),
     "set-schedule.name": always(CHANGE, schedule()),
     "set-schedule.every_ms": always(CHANGE, schedule()),
@@ -431,8 +459,30 @@ def test_where_nobody_knows_what_stands_all_that_could_lose_counts_as_losing() -
     """A reader that has stopped, or whose store cannot be read: what it shows may be long past."""
     cases = [(body, path) for path in TABLE for body, right in TABLE[path] if right is ADMINISTER]
     assert [body for body, _ in cases if rights(body, UNKNOWN) != {ADMINISTER}] == []
-    for harmless in (alter(backups=3), alter(backup_filter="zone"), schema(ttl_ms=2 * DAY_MS)):
+    ungranted = schema(kind="VIEW", verb="DROP", name="shop.seen")
+    for harmless in (alter(backups=3), alter(backup_filter="zone"), schema(ttl_ms=2 * DAY_MS), ungranted):
         assert (rights(harmless), rights(harmless, UNKNOWN)) == ({CHANGE}, {ADMINISTER})
+
+
+@pytest.mark.parametrize(
+    ("state", "target", "right"),
+    [
+        (ClusterState.ACTIVE, None, CHANGE),
+        (ClusterState.ACTIVE, ClusterState.INACTIVE, ADMINISTER),
+        (ClusterState.ACTIVE, ClusterState.ACTIVE_READ_ONLY, ADMINISTER),
+        (ClusterState.INACTIVE, None, ADMINISTER),
+        (ClusterState.INACTIVE, ClusterState.ACTIVE, ADMINISTER),
+        (ClusterState.ACTIVE_READ_ONLY, None, ADMINISTER),
+    ],
+)
+def test_to_let_a_stopped_cluster_go_takes_the_right_to_start_it(
+    state: ClusterState, target: ClusterState | None, right: Right
+) -> None:
+    """Found by attack: with hold ended a cluster that an admin had stopped served again by itself."""
+    stands = Rows({(ClusterStateRow, ""): ClusterStateRow(state, Position(3), target)})
+    let_go, held = ({"kind": "hold", "on": on} for on in (False, True))
+    assert (rights(let_go, stands), rights(held, stands)) == ({right}, {CHANGE})
+    assert (rights(let_go, UNKNOWN), rights(held, UNKNOWN)) == ({ADMINISTER}, {CHANGE})
 
 
 def test_a_dry_run_of_a_loss_takes_the_right_to_read() -> None:

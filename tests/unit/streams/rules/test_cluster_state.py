@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+import msgspec
 import pytest
 from tests.unit.streams.rules.cluster import LOG_ID, join_request, joiner
 from tests.unit.streams.rules.counted import (
@@ -21,6 +22,7 @@ from topolog.events import baseline as b
 from topolog.events import exchange as x
 from topolog.events import requests as q
 from topolog.events.cluster_state import ClusterState, lesser
+from topolog.events.errors import Refused
 from topolog.events.ids import Incarnation, NodeId, Position
 from topolog.events.views import Echo, Kinship, Past, newest_point
 
@@ -51,6 +53,22 @@ def cold(backups: int = 1) -> Counted:
     found.leave("n2", "n3")
     found.settle()
     return found
+
+
+def test_a_hold_that_is_to_do_no_harm_lets_no_cluster_go_on_that_is_not_active() -> None:
+    """Who asks had looked at the cluster while it was active, and has no right to end its stop."""
+    off = msgspec.structs.replace(hold(off=True), harmless=True)
+    found = Counted(*THREE)
+    found.ask(activation())
+    found.settle()
+    found.ask(hold())
+    assert kinds(found.decide(off)) == ["HoldChanged"]
+    for _ in ("while it stops", "when it has stopped"):
+        found.ask(deactivation()) if found.state_row.is_active else found.settle()
+        with pytest.raises(Refused) as raised:
+            found.decide(off)
+        assert raised.value.code == "PLAN_IS_OLD"
+    assert kinds(found.decide(hold(off=True))) == ["HoldChanged"]
 
 
 # Changes of the state.

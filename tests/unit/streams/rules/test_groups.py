@@ -105,6 +105,29 @@ def test_a_dropped_group_leaves_no_row() -> None:
     assert g.group_row(found.state, "orders") is None
 
 
+@pytest.mark.parametrize(
+    ("changes", "lost"),
+    [
+        ({"backups": 0}, {"backups"}),
+        ({"backups": 2}, set()),
+        ({"node_filter": {"zone": "eu", "disk": "ssd"}}, {"node_filter"}),
+        ({"node_filter": {}}, set()),
+        ({"backup_filter": "rack"}, {"backup_filter"}),
+        ({"exclude_neighbours_by": "host"}, set()),
+        ({"loss_policy": g.LossPolicy.READ_ONLY_SAFE}, set()),
+    ],
+)
+def test_what_is_to_do_no_harm_is_refused_where_copies_could_be_lost(changes: dict[str, Any], lost: set[str]) -> None:
+    """Who asks had looked at what stood before, and has no right to give up copies."""
+    found = with_orders()
+    assert kinds(found.decide(alteration(**changes))) == [g.GroupAltered]
+    if lost:
+        refused = refusal(found, alteration(harmless=True, **changes))
+        assert (refused.code, set(refused.facts)) == ("PLAN_IS_OLD", lost)
+    else:
+        assert kinds(found.decide(alteration(harmless=True, **changes))) == [g.GroupAltered]
+
+
 def test_an_alteration_changes_what_it_names_and_nothing_else() -> None:
     found = with_orders()
     (altered,) = found.ask(alteration(backups=2, backup_filter="rack"))

@@ -1,5 +1,7 @@
 """What a change rests on: the object as it was seen, and what objects need of each other (leases B4, DESIGN §4.5)."""
 
+from typing import Any
+
 import pytest
 from tests.unit.streams.rules.changing import (
     INT,
@@ -73,6 +75,45 @@ def test_an_object_of_the_same_name_is_not_the_one_that_was_planned_on() -> None
     found.make(drop())
     found.make(table())
     assert outcome(found, Statement(Verb.DROP, TABLE, "shop.orders", planned_on=seen)) == "PLAN_IS_OLD"
+
+
+# What is to do no harm.
+
+
+def harmless(verb: Verb, kind: ObjectKind, name: str, **rest: Any) -> Statement:
+    return Statement(verb, kind, name, harmless=True, **rest)
+
+
+def test_what_is_to_do_no_harm_makes_no_time_to_live_shorter() -> None:
+    """Who asks had looked at another table of that name, or at this one as it was before."""
+    found = shop()
+    found.make(table(ttl_ms=1_000))
+    ttls = (0, 1_001, 1_000, 999)
+    outcomes = [outcome(found, harmless(Verb.ALTER, TABLE, "shop.orders", ttl_ms=each)) for each in ttls]
+    assert outcomes == ["PREPARED", "PREPARED", "UNCHANGED schema", "PLAN_IS_OLD"]
+    assert outcome(found, harmless(Verb.ALTER, TABLE, "shop.other", ttl_ms=1)) == "PLAN_IS_OLD"
+    assert outcome(found, Statement(Verb.ALTER, TABLE, "shop.other", ttl_ms=1)) == "PREPARED"
+
+
+def test_what_is_to_do_no_harm_is_refused_at_its_turn_for_what_stands_then() -> None:
+    found = shop()
+    found.make(table("shop.short", ttl_ms=1))
+    for statement in (rename("shop.short", "shop.x"), rename("shop.other", "shop.short")):
+        found.ask(change(statement))
+    found.ask(change(harmless(Verb.ALTER, TABLE, "shop.short", ttl_ms=1)))
+    number = found.position
+    found.apply()
+    found.apply()
+    assert found.change(number).code == "PLAN_IS_OLD"
+
+
+def test_what_is_to_do_no_harm_ends_no_grant() -> None:
+    found = shop()
+    found.make(view("shop.v", "shop.other"))
+    assert outcome(found, harmless(Verb.DROP, VIEW, "shop.v")) == "PREPARED"
+    found.make(grant("ada@shop.v", Privilege.READ))
+    assert outcome(found, harmless(Verb.DROP, VIEW, "shop.v")) == "PLAN_IS_OLD"
+    assert outcome(found, drop("shop.v", VIEW)) == "PREPARED"
 
 
 # What objects need each other for.
