@@ -6,8 +6,8 @@ import pytest
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.consumer import fetcher
 from confluent_kafka import Producer
-
 from tests.unit.raw_batches import UNREADABLE, produce, raw_batch
+
 from topolog.streams.faust_apps.unreadable import step_over_unreadable
 
 READABLE = (b"n1", b"readable", [(b"name", b"content")])
