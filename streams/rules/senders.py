@@ -15,6 +15,9 @@ from topolog.events.requesters import AHEAD_MAX, highest_of, is_of
 from topolog.events.state import State
 from topolog.events.topics import Topic
 
+NODE_PREFIX = "node:"
+"""What the name begins with of whoever asks in `requests`."""
+
 _NO_NODES = (
     q.JoinRequested,  # not yet
     r.ReplicaDeclarationRequested,
@@ -43,6 +46,12 @@ def require_allowed(state: State, request: q.AnyRequest, topic: Topic) -> None:
     if not isinstance(request, _NO_NODES) and state.get(NodeRow, NodeId(request.actor)) is None:
         message = f"{q.shortened(request.actor)!r} asks as a node, and is none that this cluster has known."
         raise Refused("NODE_UNKNOWN", "K7", message, hint="It joins first.")
+
+
+def actor(request: Request, topic: Topic) -> str:
+    """Who asks, as the log shows it: a node may have the name of an operator, and is not to be taken for it."""
+    name = request.actor or request.id.requester
+    return name if topic is Topic.OPERATIONS else f"{NODE_PREFIX}{name}"
 
 
 def _fault(state: State, request: Request) -> str:
