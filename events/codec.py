@@ -39,6 +39,7 @@ from topolog.events import (
 )
 from topolog.events.errors import BadInput, Undecodable
 from topolog.events.framing import MARKER, PREFIX_BYTES
+from topolog.events.topics import RECORD_BYTES_MAX
 
 _REASON_CHARS_MAX = 200  # some errors repeat all the bytes that they complain about
 
@@ -162,7 +163,13 @@ class Codec:
         return allowed[-1]
 
     def decode(self, data: bytes) -> Record:
-        """The record in these bytes; raises Undecodable with the fingerprint and the reason."""
+        """The record in these bytes; raises Undecodable with the fingerprint and the reason.
+
+        Of more bytes than a record may have none is looked at: Kafka bounds a batch as it is packed, and what that
+        unpacks to would take its reader minutes and gigabytes.
+        """
+        if len(data) > RECORD_BYTES_MAX:
+            raise Undecodable(f"{len(data)} bytes are no record: the limit is {RECORD_BYTES_MAX}.")
         writer = self._by_prefix.get(data[:PREFIX_BYTES])
         if writer is None:
             raise Undecodable(f"{len(data)} bytes with {describe_prefix(data)} are no record this version knows.")

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 
 from confluent_kafka import KafkaError, KafkaException
 
-from topolog.events.errors import LogDiverged, NotAllowed, TopologError, Unreachable
+from topolog.events.errors import BadInput, LogDiverged, NotAllowed, TopologError, Unreachable
 
 _NOT_LET_IN = (KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED, KafkaError._SSL)
 DENIED = (
@@ -54,6 +54,8 @@ def producing() -> Iterator[None]:
         yield
     except (KafkaException, SystemError) as raised:
         error = _of_librdkafka(raised)
+        if error.args[0].code() == KafkaError.MSG_SIZE_TOO_LARGE:
+            raise BadInput("The record is larger than a record may be.") from error
         if not error.args[0].fatal():
             raise Unreachable(f"The broker takes no more records: {error.args[0].str()}.") from error
         if error.args[0].code() in DENIED:

@@ -136,6 +136,9 @@ ACLS = (
 )
 """Least privilege by role; the projector's process is also the API. The command line talks to the API alone."""
 
+OF_NODES = frozenset(each.topic for each in ACLS if each.role == "node" and "Write" in each.operations)
+"""What nodes write, whom nobody has to believe anything."""
+
 PARTITIONS = {plan.topic: plan.partitions for plan in PLANS}
 BY_CODE = {topic.code: topic for topic in Topic}
 BY_SHORT_NAME = {topic.short_name: topic for topic in Topic}

@@ -3,27 +3,37 @@
 Threats. A map comes in parts, and this process ends between two of them; parts of two maps are put together; hundreds
 of nodes send maps again and again, and readers of the log wait until all of them are decoded.
 
-Invariant. Of each node one whole map is kept, and the parts of at most one that is under way.
+And whoever may write `maps` writes those of nodes that are not there.
+
+Invariant. Of each node one whole map is kept, and the parts of at most one that is under way; of nodes that the log
+does not know no more than STRANGERS_MAX and STRANGE_PARTS_MAX.
 
 Argument. Parts are rows like all else, so they are there again after a crash, and `assemble` puts together only what is
 of one map. Of one life of a node the higher update sequence tells more; of two lives, or two logs, the one that came
 later is kept. Whether a map counts, the rule of the coordinator says when it is read (`streams/rules/single_maps.py`),
-for a map may come before the decisions that it knows. Of several maps of a node that come at once only the last is
-decoded, if it is whole by itself: a process's records stand in the order in which it sent them, so it has replaced the
-others.
+for a map may come before the decisions that it knows. A node has applied its own joining before it sends one; so of a
+node that the log does not know as far as the map speaks of it nothing is kept, and what speaks of more is bounded. Of
+several maps of a node that come at once only the last is decoded, if it is whole by itself: a process's records stand
+in the order in which it sent them, so it has replaced the others.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
 from topolog.events.codec import CODEC
 from topolog.events.errors import Undecodable
-from topolog.events.ids import NodeId
+from topolog.events.ids import NodeId, Position
 from topolog.events.log import Entry
 from topolog.events.single_maps import PARTS_MAX, Assembly, SinglePartitionMap, assemble, joined
 from topolog.events.topics import Topic
 from topolog.projections.sides import MapBodyRow, MapPartRow, MapRow, SideRow, SideWrite
+
+STRANGERS_MAX = 1_024
+"""Whole maps that are kept of nodes which the log, as far as it is read here, does not know."""
+
+STRANGE_PARTS_MAX = 64
+"""The same of parts: all parts that are kept are read with each batch in which there are some."""
 
 Rows = dict[tuple[str, str], SideRow | None]
 
@@ -35,11 +45,19 @@ class Held(msgspec.Struct, frozen=True):
     parts: Sequence[MapPartRow]
 
 
-def maps_write(held: Held, entries: Sequence[Entry]) -> Rows:
+class Log(msgspec.Struct, frozen=True):
+    """What is known of the log: up to which position, and which nodes have joined by then."""
+
+    position: Position
+    knows: Callable[[NodeId], bool]
+
+
+def maps_write(held: Held, entries: Sequence[Entry], log: Log) -> Rows:
     """What these entries of `maps` change of what is held: rows by (kind, key), None for one that goes."""
-    keeping = _Keeping(held)
+    keeping, strangers = _Keeping(held), _Strangers(held, log)
     for part, appended_ms in _that_count(entries):
-        keeping.take(part, appended_ms)
+        if log.knows(part.node) or strangers.may_be_one(part):
+            keeping.take(part, appended_ms)
     return keeping.changes
 
 
@@ -68,6 +86,24 @@ def _that_count(entries: Sequence[Entry]) -> list[tuple[SinglePartitionMap, int]
 
 def _is_sound(record: SinglePartitionMap) -> bool:
     return 0 <= record.part < record.parts <= PARTS_MAX and record.update_sequence > 0
+
+
+class _Strangers:
+    """Nodes that the log does not know, and may know when it is read further; what is kept of them is counted."""
+
+    def __init__(self, held: Held, log: Log) -> None:
+        self._position = log.position
+        self._whole = {node for node in held.heads if not log.knows(node)}
+        self._parts = {_key(row.part) for row in held.parts if not log.knows(row.part.node)}
+
+    def may_be_one(self, part: SinglePartitionMap) -> bool:
+        if part.applied.position <= self._position:
+            return False
+        if part.parts == 1:
+            self._whole.add(part.node)
+            return len(self._whole) <= STRANGERS_MAX
+        self._parts.add(_key(part))
+        return len(self._parts) <= STRANGE_PARTS_MAX
 
 
 class _Keeping:

@@ -1,11 +1,13 @@
 """What a projector keeps of the topics beside the log of decisions, in whichever store is shown."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 
 import msgspec
 
 from topolog.events.failpoints import reach
 from topolog.events.log import Entry
+from topolog.events.membership import NodeRow
 from topolog.events.topics import PLANS, Topic
 from topolog.projections import findings, newest_maps
 from topolog.projections.sides import (
@@ -77,7 +79,8 @@ def _with_maps(write: SideWrite, entries: Sequence[Entry], store: Store) -> Side
     if all(entry.topic is not Topic.MAPS for entry in entries):
         return write
     with store.reading() as reading:
-        rows = newest_maps.maps_write(_maps(reading), entries)
+        log = newest_maps.Log(reading.position, cache(lambda node: reading.row(NodeRow, node) is not None))
+        rows = newest_maps.maps_write(_maps(reading), entries, log)
     return msgspec.structs.replace(write, rows={**write.rows, **rows})
 
 

@@ -236,9 +236,8 @@ class Core:
         if self._is_known(ref):
             return
         decided = self._decide(request, ref, entry)
-        self._log(
-            decided, f"{entry.topic.short_name}@{entry.offset} {ref}", request.actor or ref.requester, request.reason
-        )
+        actor = senders.actor(request, entry.topic)
+        self._log(decided, f"{entry.topic.short_name}@{entry.offset} {ref}", actor, request.reason)
 
     def settle(self) -> None:
         """Log all that follows from what was heard and from deadlines that passed, until nothing more does."""

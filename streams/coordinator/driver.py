@@ -22,11 +22,12 @@ from topolog.events.fold import Ignored
 from topolog.events.ids import NOWHERE, Offset, Position
 from topolog.events.log import Entry, LogReader, LogWriter, Partition
 from topolog.events.lookahead import LookAhead
-from topolog.events.terms import CoordinatorDied, LogStarted, TermEnded, cluster
+from topolog.events.terms import ClusterRow, LogStarted, TermEnded, cluster
 from topolog.events.topics import REQUEST_TOPICS, Topic
 from topolog.streams.clock import Clock
 from topolog.streams.coordinator import places
 from topolog.streams.coordinator.core import Core, Outgoing, Role
+from topolog.streams.coordinator.deaths import Deaths
 from topolog.streams.coordinator.hearing import Hearing, Silence
 from topolog.streams.coordinator.letters import Burials
 from topolog.streams.coordinator.measures import Measures
@@ -48,9 +49,6 @@ UNREAD_MAX = 4096
 
 ANSWER_MS_MAX = 50
 """How long one step decides requests: a batch of big ones must not silence the leader."""
-
-DEAD_LIVES_KEPT = 256
-"""Coordinators known to be dead that are remembered."""
 
 PROMPT_UNREAD_MAX = 2
 """With at most so many own records unread the loop waits a millisecond for the send: lower latency, same load."""
@@ -109,7 +107,7 @@ class Driver:
         self._proven_at = 0
         self._chance = chance or random.Random(secrets.randbits(64))
         self.life = self._chance.getrandbits(63)
-        self._dead_lives: dict[int, None] = {}
+        self._deaths = Deaths()
         self.ignored: Counter[Ignored] = Counter()
         self._burials = Burials(writer)
         self.measures = Measures()
@@ -165,7 +163,7 @@ class Driver:
             self._restore(self._restorer, entries, now_ns)
             return
         self.core.at_ms = self._clock.wall_ms()
-        self._note_deaths(entries)
+        self._deaths.note(entries)
         inputs = entries if self.core.role is Role.LEADING else []  # a new leader reads them from its own place on
         self._read_decisions([entry for entry in entries if entry.topic is Topic.DECISIONS], now_ns)
         if self.core.role is Role.LEADING:
@@ -214,11 +212,16 @@ class Driver:
     def _term(self) -> int:
         return self.core.confirmed.term
 
+    def _leader(self) -> int:
+        """The life that leads, 0 if none does."""
+        row = self.core.state.get(ClusterRow, "")
+        return row.life if row else 0
+
     def _read_decisions(self, entries: list[Entry], now_ns: int) -> None:
         for entry in entries:
             self._next = Offset(entry.offset + 1)
             was = self.core.role
-            term = self._term()
+            term, leader = self._term(), self._leader()
             try:
                 found = self.core.read(entry)
             except Poisoned as poisoned:
@@ -239,6 +242,7 @@ class Driver:
             if found and isinstance(found[-1].event, TermEnded):
                 self._silence.end(now_ns)
             if self._term() != term or self.core.role is not was:
+                self._deaths.term_is_over(leader)
                 _LOGGER.info("%s is %s in term %d", self.instance, self.core.role.value, self._term())
             if was is not Role.LEADING and self.core.role is Role.LEADING:
                 self._begin_to_lead(now_ns)
@@ -262,7 +266,7 @@ class Driver:
             self._found()
         elif header.term == 0 or (header.closed and self._silence.is_over(now_ns)):
             self._claim()
-        elif cluster(self.core.state).life in self._dead_lives:
+        elif self._leader() in self._deaths:
             self._claim("has died")
         elif not self._listens:
             self._listen()
@@ -290,16 +294,6 @@ class Driver:
         self._listens = True
         heartbeats = {place: at for place, at in self.core.resume_at().items() if place[0] is Topic.HEARTBEATS}
         self._reader.assign({_DECISIONS: self._next, **heartbeats})
-
-    def _note_deaths(self, entries: list[Entry]) -> None:
-        """Remember dead coordinators, whatever we are now: their TermStarted may be read later than their death."""
-        for entry in entries:
-            if entry.topic is Topic.HEARTBEATS and CODEC.type_of(entry.value) is CoordinatorDied:
-                died = CODEC.read(entry.value)  # to bury a damaged one is the leader's part
-                if isinstance(died, CoordinatorDied):
-                    self._dead_lives[died.life] = None
-        while len(self._dead_lives) > DEAD_LIVES_KEPT:
-            del self._dead_lives[next(iter(self._dead_lives))]
 
     def _found(self) -> None:
         if not self._founding:

@@ -11,11 +11,14 @@ from typing import Any
 
 import faust
 
+from topolog.streams.faust_apps.unreadable import step_over_unreadable
+
 _LOOK_AGAIN_S = 0.1
 
 
 def make_app(kafka: Mapping[str, Any], name: str, folder: Path, **more: Any) -> faust.App:
     """An app of this name, which is that of its consumer group, too. `kafka` is what `faust_settings` gives."""
+    step_over_unreadable()
     for library in ("faust", "mode", "aiokafka"):
         logging.getLogger(library).setLevel(logging.WARNING)
     return faust.App(

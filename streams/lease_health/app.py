@@ -147,7 +147,7 @@ class HealthApp:
         sign = CODEC.read(event.value or b"")
         if not isinstance(sign, Heartbeat):
             return sign if isinstance(sign, NodeDied | CoordinatorDied) else None
-        if sign.node.encode() != event.key:
+        if not windows.is_of_its_node(sign, event.key):
             return None
         if sign.applied.log_id != self._terms.log_id:
             self._has_seen_another_log |= sign.applied.log_id != _NO_LOG

@@ -17,10 +17,12 @@ from collections.abc import Iterable
 
 import msgspec
 
+from topolog.events.asked import SUBJECT_CHARS_MAX
 from topolog.events.errors import Undecodable
 from topolog.events.health import MINUTE_MS, WINDOW_MINUTES, Figures, LeaseHealth, Minute, told_every_ms
 from topolog.events.ids import Incarnation, Offset
 from topolog.events.membership import Heartbeat
+from topolog.events.names import is_name
 
 _FORMER_MAX = 4
 """Former incarnations that are remembered: more than that do not beat at once, unless somebody plays with the id."""
@@ -52,6 +54,11 @@ class Account(msgspec.Struct, frozen=True, array_like=True):
     health: LeaseHealth
     former: tuple[tuple[Incarnation, int], ...] = ()
     told_ms: int = 0
+
+
+def is_of_its_node(beat: Heartbeat, key: bytes | None) -> bool:
+    """Whether it stands under its node's own key, and that can be a node's id: it comes to stand in keys and lines."""
+    return is_name(beat.node, SUBJECT_CHARS_MAX) and beat.node.encode() == key
 
 
 def count(before: Account | None, beat: Heartbeat, heard: Heard, terms: Terms) -> Account | None:

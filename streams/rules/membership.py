@@ -1,6 +1,7 @@
 """Rules of membership and leases: who joins, whose lease is renewed, who is out (DESIGN §4.1)."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from itertools import chain
 
 import msgspec
 
@@ -47,6 +48,9 @@ from topolog.streams.rules.past import check, check_shape, judge
 
 DECLARED_TYPES_MAX = 10_000
 """Most types one join declares: all their proposals stand in the join's own set, which a stamp counts in 16 bits."""
+
+JOINER_CHARS_MAX = 10_000
+"""Of the endpoint, the folder, the attributes and the capabilities of one node: every process holds those of all."""
 
 
 class Heard(msgspec.Struct, frozen=True):
@@ -251,6 +255,9 @@ def _check_joiner(state: State, joiner: Joiner) -> None:
     if len(joiner.types) > DECLARED_TYPES_MAX:
         message = f"Node {joiner.node!r} declares {len(joiner.types)} types, the limit is {DECLARED_TYPES_MAX}."
         raise Refused("TOO_LARGE", "DESIGN 1", message)
+    if (chars := _chars_of(joiner)) > JOINER_CHARS_MAX:
+        message = f"Node {joiner.node!r} says {chars} characters of itself, the limit is {JOINER_CHARS_MAX}."
+        raise Refused("TOO_LARGE", "DESIGN 1", message)
     if joiner.kind is NodeKind.UNKNOWN:
         raise Refused("BAD_NODE", "K7", f"Node {joiner.node!r} is neither SERVER nor CLIENT.")
     levels.check_joiner(state, joiner)
@@ -258,6 +265,12 @@ def _check_joiner(state: State, joiner: Joiner) -> None:
     if row and not row.is_member and row.incarnation == joiner.incarnation:
         message = f"Incarnation {joiner.incarnation} of node {joiner.node!r} has left; it must join as a new one."
         raise Refused("STALE_INCARNATION", "K7", message, {"left_at": str(row.left_at)})
+
+
+def _chars_of(joiner: Joiner) -> int:
+    """What it says of itself that stands in the state of everybody."""
+    texts = (joiner.endpoint, joiner.folder, *joiner.capabilities, *chain.from_iterable(joiner.attributes.items()))
+    return sum(map(len, texts))
 
 
 def _check_names(joiner: Joiner) -> None:

@@ -22,6 +22,9 @@ from topolog.events.state import State
 from topolog.events.terms import CoordinatorDied
 from topolog.events.topics import Topic
 
+NODE_PREFIX = "node:"
+"""What the name begins with of whoever asks in `requests`."""
+
 
 class DeadLetter(Exception):
     """The record counts for nothing, and why."""
@@ -74,6 +77,12 @@ def require_allowed(state: State, request: q.AnyRequest, topic: Topic) -> None:
     if is_a_node_s(request) and state.get(NodeRow, NodeId(request.actor)) is None:
         message = f"{q.shortened(request.actor)!r} is not a node that has ever joined this cluster."
         raise Refused("NEVER_JOINED", "S2", message, hint="It joins first.")
+
+
+def actor(request: q.AnyRequest, topic: Topic) -> str:
+    """Who asks, as the log shows it: a node may have the name of an operator, and is not to be taken for it."""
+    name = request.actor or request.id.requester
+    return name if topic is Topic.OPERATIONS else f"{NODE_PREFIX}{name}"
 
 
 def _require_own_number(state: State, request: q.AnyRequest) -> None:

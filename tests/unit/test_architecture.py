@@ -49,7 +49,11 @@ OWNERS = {
         "events/kafka_errors.py",
         "events/kafka_outage.py",
     ),
-    "aiokafka": ("streams/lease_health/app.py", "streams/lease_health/order.py"),
+    "aiokafka": (
+        "streams/faust_apps/unreadable.py",
+        "streams/lease_health/app.py",
+        "streams/lease_health/order.py",
+    ),
     "fastapi": ("projections/api/",),
     "faust": ("streams/faust_apps/", "streams/lease_health/", "streams/rendezvous/app.py"),
     "fastavro": ("events/codec.py", "schemas/__init__.py"),

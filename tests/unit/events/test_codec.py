@@ -18,11 +18,14 @@ from topolog.events import membership as m
 from topolog.events import metadata as md
 from topolog.events import requests as q
 from topolog.events import terms
+from topolog.events.asked import RequestId
 from topolog.events.codec import CODEC, RECORDS, Codec, Record, describe_prefix, full_name
 from topolog.events.errors import BadInput, Undecodable
 from topolog.events.framing import MARKER
 from topolog.events.ids import Incarnation, Position, Term, Version
 from topolog.events.levels import FIRST_LEVEL
+from topolog.events.object_types import ObjectType
+from topolog.events.topics import RECORD_BYTES_MAX
 
 CONTRACT = schemas.load()
 named = pytest.mark.parametrize("record", EXAMPLES, ids=lambda record: type(record).__name__)
@@ -239,3 +242,14 @@ def test_a_decision_is_written_only_if_it_is_read_as_it_was_decided() -> None:
     assert CODEC.decode(CODEC.encode_decision(same, FIRST_LEVEL)) == same
     with pytest.raises(Undecodable, match="would not be read as it was decided"):
         CODEC.encode_decision(q.RequestersForgotten(["r"]), FIRST_LEVEL)  # type: ignore[arg-type]
+
+
+def test_of_more_bytes_than_a_record_may_have_none_is_looked_at() -> None:
+    """A batch of a few kilobytes unpacks to a hundred megabytes, and decoding those silences a coordinator."""
+    definition = ObjectType("T", {"id": "long"})
+    record = q.UpdateRequested(RequestId("op", 1), bytes(16), "ada", "x" * RECORD_BYTES_MAX, definition, 0)
+    value = CODEC.encode(record)
+    with pytest.raises(Undecodable, match="the limit is 900000"):
+        CODEC.decode(value)
+    assert CODEC.read(value) is None
+    assert CODEC.read(CODEC.encode(msgspec.structs.replace(record, reason="x" * (RECORD_BYTES_MAX - 500)))) is not None

@@ -7,7 +7,7 @@ import pytest
 from confluent_kafka.admin._metadata import PartitionMetadata, TopicMetadata
 
 from topolog.events.errors import NotFound
-from topolog.events.kafka_admin import KafkaAdmin
+from topolog.events.kafka_admin import KafkaAdmin, topic_config
 from topolog.events.topics import PLANS, Topic, topic_name
 
 NAME = topic_name("east", Topic.LEASE_HEALTH)
@@ -62,3 +62,9 @@ def test_a_name_that_no_cluster_has_may_be_a_typo(cluster: str, hint: str) -> No
     with pytest.raises(NotFound) as caught:
         Asked(repeat(there)).wait_for_leaders(cluster, PLANS)
     assert caught.value.hint.startswith(hint)
+
+
+def test_what_nodes_write_is_measured_as_its_readers_will_have_it() -> None:
+    """A batch that unpacks to more than librdkafka's receive.message.max.bytes stops each reader at its offset."""
+    bounded = {each.topic for each in PLANS if topic_config(each, 3).get("compression.type") == "uncompressed"}
+    assert bounded == {Topic.REQUESTS, Topic.HEARTBEATS, Topic.MAPS}

@@ -3,7 +3,7 @@
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from topolog.events.errors import LogDiverged, NotAllowed, Unreachable
+from topolog.events.errors import BadInput, LogDiverged, NotAllowed, Unreachable
 from topolog.events.kafka_errors import not_delivered, producing
 
 
@@ -17,6 +17,12 @@ def test_a_fatal_error_is_the_end_also_where_a_callback_ran_behind_it() -> None:
 def test_an_error_that_passes_is_no_end() -> None:
     with pytest.raises(Unreachable), producing():
         raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "late"))
+
+
+def test_a_record_that_is_too_large_is_the_fault_of_who_gave_it() -> None:
+    """Not of the broker, to which the next one may go."""
+    with pytest.raises(BadInput), producing():
+        raise KafkaException(KafkaError(KafkaError.MSG_SIZE_TOO_LARGE, "large"))
 
 
 def test_a_defect_stays_one() -> None:

@@ -18,9 +18,9 @@ from topolog.events.ids import Incarnation, NodeId, Offset, Position
 from topolog.events.log import Entry
 from topolog.events.membership import Applied
 from topolog.events.partitions import PartitionState, codes_of, encode_codes
-from topolog.events.single_maps import Copies, Finished, NodeMap, pack_finished, split_map
+from topolog.events.single_maps import Copies, Finished, NodeMap, SinglePartitionMap, pack_finished, split_map
 from topolog.events.topics import PLANS, Topic
-from topolog.projections.newest_maps import Held, maps_write
+from topolog.projections.newest_maps import STRANGE_PARTS_MAX, STRANGERS_MAX, Held, Log, maps_write
 from topolog.projections.projector import Projector
 from topolog.projections.requester import Requester
 from topolog.projections.sides import MapBodyRow, MapPartRow, MapRow, SideRow
@@ -28,6 +28,7 @@ from topolog.projections.sides import MapBodyRow, MapPartRow, MapRow, SideRow
 Json = dict[str, Any]
 MAIN = "/v1/clusters/main"
 OWNING, MOVING, LOST = PartitionState.OWNING, PartitionState.MOVING, PartitionState.LOST
+KNOWN = Log(Position(0), lambda _: True)
 
 
 @pytest.fixture
@@ -244,11 +245,11 @@ def test_the_newest_whole_map_is_kept_however_they_come(seed: int) -> None:
 def test_a_late_map_of_the_same_life_replaces_nothing() -> None:
     """T2: by the update sequence; not by when it came."""
     newer, older = big(9), big(3)
-    rows = maps_write(Held({}, []), [entry(0, "n1", CODEC.encode(part)) for part in split_map(newer)])
+    rows = maps_write(Held({}, []), [entry(0, "n1", CODEC.encode(part)) for part in split_map(newer)], KNOWN)
     head = rows[MapRow.KIND, "n1"]
     assert isinstance(head, MapRow)
     late = [entry(1, "n1", CODEC.encode(part)) for part in split_map(older)]
-    assert maps_write(Held({head.node: head}, []), late) == {}
+    assert maps_write(Held({head.node: head}, []), late, KNOWN) == {}
 
 
 def kept_of(entries: Sequence[Entry], chance: random.Random) -> dict[tuple[str, str], SideRow]:
@@ -260,12 +261,40 @@ def kept_of(entries: Sequence[Entry], chance: random.Random) -> dict[tuple[str, 
             {row.node: row for row in rows.values() if isinstance(row, MapRow)},
             [row for _, row in sorted(rows.items()) if isinstance(row, MapPartRow)],
         )
-        for key, row in maps_write(held, entries[:size]).items():
+        for key, row in maps_write(held, entries[:size], KNOWN).items():
             rows.pop(key, None)
             if row is not None:
                 rows[key] = row
         entries = entries[size:]
     return rows
+
+
+def test_of_a_node_that_the_log_does_not_know_nothing_is_kept() -> None:
+    """It has applied its own joining before it sends a map, so one that speaks of less is of nobody."""
+    log = Log(Position(7), lambda node: node == "n1")
+    ghosts = [entry(n, f"n{n}", CODEC.encode(ghost(f"n{n}", at=7, parts=1 + n % 2))) for n in range(1, 9)]
+    assert {key for _, key in maps_write(Held({}, []), ghosts, log)} == {"000/n1"}
+
+
+def test_what_may_be_known_further_on_is_bounded() -> None:
+    """The log may be read less far than maps, and then all their nodes are strangers."""
+    log = Log(Position(7), lambda _: False)
+    count = STRANGERS_MAX + 10
+    whole = [entry(n, f"n{n}", CODEC.encode(ghost(f"n{n}", at=8))) for n in range(count)]
+    parts = [entry(n, f"p{n}", CODEC.encode(ghost(f"p{n}", at=8, parts=2))) for n in range(count)]
+    rows = maps_write(Held({}, []), whole + parts, log)
+    assert sum(kind == MapRow.KIND for kind, _ in rows) == STRANGERS_MAX
+    assert sum(kind == MapPartRow.KIND for kind, _ in rows) == STRANGE_PARTS_MAX
+    held = Held(
+        {row.node: row for row in rows.values() if isinstance(row, MapRow)},
+        [row for row in rows.values() if isinstance(row, MapPartRow)],
+    )
+    assert maps_write(held, [entry(1, "q", CODEC.encode(ghost("q", at=8, parts=each))) for each in (1, 2)], log) == {}
+
+
+def ghost(node: str, *, at: int, parts: int = 1) -> SinglePartitionMap:
+    applied = Applied(bytes(16), Position(at), bytes(16))
+    return SinglePartitionMap(NodeId(node), Incarnation(1), None, 1, applied, 0, parts, ())
 
 
 def entry(offset: int, key: str, value: bytes) -> Entry:

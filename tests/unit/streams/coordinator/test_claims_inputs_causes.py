@@ -1,5 +1,6 @@
 """What a coordinator must not take for its own, must not count as read, and must not name as a cause."""
 
+import msgspec
 from tests.unit.scenarios.world import World
 from tests.unit.streams.coordinator.desk import Desk
 
@@ -92,10 +93,16 @@ def test_a_lapsed_lease_and_an_acceptance_by_waiting_name_their_deadlines() -> N
 def test_an_actor_who_says_nothing_is_known_by_the_requester() -> None:
     """K2: a decision is never shown as the coordinator's own wish when somebody asked for it."""
     desk = Desk.leading()
-    request = desk.join("n1")
-    assert request.actor == "n1"
-    assert decode_stamp(desk.core.outbox[-1].stamp).actor == "n1"
-    assert NodeId("n1") in {row.node for row in m.members(desk.core.state)}
+    desk.ask(msgspec.structs.replace(desk.update("T", id="long"), actor=""))
+    assert decode_stamp(desk.core.outbox[-1].stamp).actor == "t"
+
+
+def test_a_node_with_the_name_of_an_operator_is_not_taken_for_it() -> None:
+    """Anybody who may write `requests` joins under any name that is free, and asks in it."""
+    desk = Desk.leading()
+    assert desk.join("ann").actor == "ann"
+    assert decode_stamp(desk.core.outbox[-1].stamp).actor == "node:ann"
+    assert NodeId("ann") in {row.node for row in m.members(desk.core.state)}
 
 
 def test_what_is_decided_about_partitions_names_its_trigger_its_map_or_its_deadline() -> None:

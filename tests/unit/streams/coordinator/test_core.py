@@ -325,7 +325,7 @@ LONG = "x" * 400_000
 @pytest.mark.parametrize(
     "request_",
     [
-        q.NodeRemovalRequested(RequestId("t", 1), LOG_ID, LONG, LONG, LONG),
+        q.NodeRemovalRequested(RequestId("t", 1), LOG_ID, LONG, "", LONG),
         q.TypeRemovalRequested(RequestId("t", 1), LOG_ID, "", "", LONG + LONG),
         q.GroupCreationRequested(RequestId("t", 1), LOG_ID, "", "", GroupDefinition(LONG)),
         q.GroupCreationRequested(
@@ -338,7 +338,7 @@ LONG = "x" * 400_000
         q.UpdateRequested(RequestId("t", 1), LOG_ID, "", "", md.ObjectType("T", {LONG: "int"}), 0),
         q.UpdateRequested(RequestId("t", 1), LOG_ID, "", "", md.ObjectType("T", {}, schemas={LONG: (LONG,)}), 0),
         q.UpdateRequested(RequestId("t", 1), LOG_ID, "", "", md.ObjectType("T", {}), 0, LONG, 1),
-        q.TypeRemovalRequested(RequestId("t", 1), LOG_ID, "", "", LONG + LONG + LONG),
+        q.TypeRemovalRequested(RequestId("t", 1), LOG_ID, "", "", "x" * (q.REQUEST_BYTES_MAX + 1)),
     ],
     ids=[
         "node",

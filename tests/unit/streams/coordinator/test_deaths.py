@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import msgspec
 import pytest
-from tests.unit.scenarios.world import PROCEED_MS, TERMS, World
+from tests.unit.scenarios.world import PROCEED_MS, TERMS, Coordinator, World
 from tests.unit.streams.coordinator.desk import Desk
 from tests.unit.streams.coordinator.test_driver import leaders
 from tests.unit.streams.rules.cluster import secret
@@ -20,7 +20,7 @@ from topolog.events.stamp import HEADER_NAME, InputOffset, decode_stamp
 from topolog.events.state import State
 from topolog.events.topics import Topic
 from topolog.streams.coordinator.core import Role
-from topolog.streams.coordinator.driver import DEAD_LIVES_KEPT
+from topolog.streams.coordinator.deaths import DEAD_LIVES_KEPT
 from topolog.streams.coordinator.obituary import CERTIFICATES_KEPT, HELD_MS, Obituary
 
 N1 = NodeId("n1")
@@ -318,6 +318,33 @@ def test_a_false_certificate_is_slow_and_never_wrong() -> None:
     assert not world.nodes["n1"].is_fenced
 
 
+def test_false_certificates_cost_one_change_each() -> None:
+    """One for each of two coordinators: both live, and would depose each other for ever, if they remembered that."""
+    world = World(["c1", "c2"], ["n1"])
+    for expected in (["c1", "c2"], ["c1", "c2", "c1"], ["c1", "c2", "c1", "c2"]):
+        world.certify(world.leader())
+        world.settle()
+        assert leaders(world) == expected
+    world.run(2 * PROCEED_MS)
+    assert leaders(world) == ["c1", "c2", "c1", "c2"]
+
+
+def test_a_false_certificate_that_is_read_again_costs_nothing_more() -> None:
+    """A certificate of a process that never joined, before it, keeps the place from which heartbeats are read again."""
+    world = World(["c1", "c2"], ["n1"])
+    world.log.put(Topic.HEARTBEATS, "c1", CODEC.encode(certificate(1, "unknown")))
+    for expected in (["c1", "c2"], ["c1", "c2", "c1"]):
+        world.log.put(Topic.HEARTBEATS, "c1", CODEC.encode(false_certificate(world.leader())))
+        world.settle()
+        assert leaders(world) == expected
+    world.run(2 * PROCEED_MS)
+    assert leaders(world) == ["c1", "c2", "c1"]
+
+
+def false_certificate(leader: Coordinator) -> terms.CoordinatorDied:
+    return terms.CoordinatorDied(leader.name, leader.driver.life)
+
+
 def test_a_stand_by_that_starts_later_finds_the_certificate() -> None:
     """It reads heartbeats from where the dead leader had read them, so that a lone coordinator restarts at once."""
     world = World(["c1"], ["n1"])
@@ -391,7 +418,7 @@ def test_dead_lives_are_bounded() -> None:
     for life in range(DEAD_LIVES_KEPT + 10):
         world.log.put(Topic.HEARTBEATS, "x", CODEC.encode(terms.CoordinatorDied("x", life)))
     world.settle()
-    assert all(len(each.driver._dead_lives) == DEAD_LIVES_KEPT for each in world.coordinators.values())
+    assert all(len(each.driver._deaths) == DEAD_LIVES_KEPT for each in world.coordinators.values())
 
 
 @pytest.mark.parametrize("retires", [True, False])

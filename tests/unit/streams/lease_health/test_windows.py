@@ -10,7 +10,7 @@ from topolog.events.errors import Undecodable
 from topolog.events.health import MINUTE_MS, WINDOW_MINUTES, Figures, total, warning_margin_ms
 from topolog.events.ids import Incarnation, Offset
 from topolog.streams.lease_health import windows
-from topolog.streams.lease_health.windows import Account, Heard
+from topolog.streams.lease_health.windows import Account, Heard, is_of_its_node
 
 
 def test_lateness_counts_from_the_heartbeat_before() -> None:
@@ -201,3 +201,16 @@ def test_health_is_told_at_once_when_something_happens_and_now_and_then_else() -
 def test_the_log_id_is_that_of_the_terms() -> None:
     health = account_of(after()).health
     assert (health.log_id, health.incarnation) == (LOG_ID, Incarnation(1))
+
+
+@pytest.mark.parametrize("node", ["", "n 1", "n1\nERROR forged", "n\u202e1", "n" * 510_000])
+def test_what_cannot_be_the_id_of_a_node_is_not_counted(node: str) -> None:
+    """It would forge lines of the worker's log, and end a worker whose account of it is too big to be sent."""
+    assert not is_of_its_node(heartbeat(1, node=node), node.encode())
+
+
+def test_a_heartbeat_counts_under_the_key_of_its_node_alone() -> None:
+    """Under another it stands in another partition, whose worker has another account of the node."""
+    assert is_of_its_node(heartbeat(1), b"n1")
+    assert not is_of_its_node(heartbeat(1), b"n2")
+    assert not is_of_its_node(heartbeat(1), None)

@@ -105,6 +105,22 @@ def test_an_endpoint_a_folder_and_capabilities_can_be_shown(said: dict[str, obje
     assert refusal(Cluster(), join_request(found)).code == "BAD_NODE"
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"endpoint": "h" * 10_001},
+        {"folder": "f" * 10_001},
+        {"capabilities": ("FENCING", "c" * 10_000)},
+        {"attributes": {f"a{number}": "v" * 100 for number in range(100)}},
+    ],
+)
+def test_who_says_too_much_of_itself_is_refused(said: dict[str, object]) -> None:
+    """It stands in the log, and in the memory of every process, for ever."""
+    found = msgspec.structs.replace(joiner("n1"), **said)
+    assert refusal(Cluster(), join_request(found)).code == "TOO_LARGE"
+    assert isinstance(Cluster().ask(join_request(joiner("n1", attributes={"a": "v" * 9_000})))[0], m.NodeJoined)
+
+
 def test_a_node_of_a_kind_that_this_version_does_not_know_is_refused() -> None:
     """A later version's kind reads as UNKNOWN."""
     assert refusal(Cluster(), join_request(joiner("n1", kind=q.NodeKind.UNKNOWN))).code == "BAD_NODE"
