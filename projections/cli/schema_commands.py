@@ -197,8 +197,9 @@ def ask_change(
 
 
 def plain_statement(statement: Statement) -> Json:
-    """The statement as the API takes it; what says nothing is left out."""
+    """The statement as the API takes it; what says nothing is left out, and what the API says by itself."""
     plain: Json = {name: value for name, value in msgspec.to_builtins(statement).items() if value not in _NOTHING}
+    del plain["harmless"]
     if "definition" in plain:
         about = {name: value for name, value in plain["definition"].items() if value not in _NOTHING}
         is_view = statement.kind is ObjectKind.VIEW

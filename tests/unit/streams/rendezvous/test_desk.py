@@ -10,7 +10,7 @@ from tests.unit.streams.validator.site import Site, contents, rows
 
 from topolog.events import repair_requests as rr
 from topolog.events.codec import CODEC
-from topolog.events.errors import Poisoned
+from topolog.events.errors import Poisoned, Unreachable
 from topolog.events.log import InMemoryWriter
 from topolog.events.repair_definition import Policy
 from topolog.events.repair_tasks import PAGES_DAMAGED, ROW_TOO_LARGE, TaskKind
@@ -138,7 +138,7 @@ def test_what_the_broker_loses_is_said_again(topic: Topic, monkeypatch: pytest.M
         if to is topic and len(lost) < 3:
             lost.append(value)
             assert callable(on_delivery)
-            on_delivery("lost", None)
+            on_delivery(Unreachable("lost"), None)
         else:
             append(to, key, value, (), on_delivery)  # type: ignore[arg-type]  # it is one
 
