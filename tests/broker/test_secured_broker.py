@@ -170,7 +170,7 @@ def test_what_is_for_operators_is_done_for_the_api_and_for_no_node(
         eventually(lambda: [each for each in site.entries(Topic.DEAD) if b"ann@token" in each.value], "a dead letter")
         assert outcome_of(site.told().state, ann_s) is None
         with pytest.raises(
-            NotAllowed, match=f"does not let liar use topic {topic_name(site.cluster, Topic.OPERATIONS)}"
+            NotAllowed, match=f"does not let node use topic {topic_name(site.cluster, Topic.OPERATIONS)}"
         ):
             liar.reset_group("orders", timeout_s=30)
         assert liar.propose(ObjectType("Liar", {"id": "long"}), timeout_s=30).accepted, "it goes on"
