@@ -34,7 +34,7 @@ from topolog.projections import layout
 from topolog.projections.generations import generation_path
 from topolog.projections.layout import Changed, Decided, Meta, WholeSet
 from topolog.projections.progress import Progress
-from topolog.projections.rocks import DiskFull, View, translated
+from topolog.projections.rocks import DiskFull, TooManyOpenFiles, View, translated
 from topolog.projections.sides import SideRow, SideWrite
 
 R = TypeVar("R", bound=Row)
@@ -328,7 +328,8 @@ class Store:
             self._changed.wait_for(lambda: self._open_readings == 0)
             if not self._is_closed:
                 self._is_closed = True
-                with suppress(DiskFull, DamagedStore), translated():  # an earlier write failed: it says so once more
+                # An earlier write failed: it says so once more.
+                with suppress(DiskFull, TooManyOpenFiles, DamagedStore), translated():
                     self._db.close()
 
     def _view(self) -> View:

@@ -31,7 +31,7 @@ from topolog.streams.node.client import Node
 
 T = TypeVar("T")
 FENCE_MS, MARGIN_MS, HEARTBEAT_MS = 2_000, 500, 200
-PATIENCE_S = 60.0
+PATIENCE_S = 120.0
 MEMBER = "tests.broker.member"
 
 

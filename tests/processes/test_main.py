@@ -34,7 +34,7 @@ def program(*args: str, **variables: str) -> subprocess.CompletedProcess[str]:
         env={**environment, "NO_COLOR": "1", **variables},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
 

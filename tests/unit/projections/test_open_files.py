@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from rocksdict import Rdict
 from tests.unit.projections.chronicle import Chronicle
 from tests.unit.projections.self_check.conftest import project
 
@@ -43,3 +44,19 @@ def test_a_store_is_not_taken_for_damaged_where_no_file_can_be_opened(chronicle:
     shown, damage = opening.opened(tmp_path, chronicle.cluster, holds=False)
     shown.store.close()
     assert (shown.store.path, damage) == (generation_path(tmp_path), None)
+
+
+def test_a_store_that_could_open_no_more_files_is_closed_in_order(
+    chronicle: Chronicle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """RocksDB says at its end once more why an earlier write failed: that is known already."""
+    project(chronicle, tmp_path)
+    shown, _ = opening.opened(tmp_path, chronicle.cluster, holds=False)
+    close = shown.store._db.close
+
+    def failing(db: Rdict) -> None:
+        close()
+        raise Exception("IO error: While open a file for appending: /a/1.sst: Too many open files")
+
+    monkeypatch.setattr(type(shown.store._db), "close", failing)
+    shown.store.close()
