@@ -1,4 +1,4 @@
-"""Whom an exchange waits for, and whom the last one has done without (DESIGN §4.3, DS13-DS17).
+"""Whom an exchange waits for, and whom the last one has done without (DS13-DS17).
 
 Threats. An exchange waits for a server whose answer it does not need, and everybody has the failover of the slowest
 service. It does not wait, and what only the silent one knows is forgotten: its partitions stay paused for ever, or
@@ -81,7 +81,7 @@ def asked(state: State, awaited: Iterable[Awaited], place: Place) -> tuple[Asked
 
 
 def still_awaited(awaited: Iterable[Asked], gone: Collection[str]) -> Iterator[Asked]:
-    """Whoever left is awaited no more (PI5); of one that came back, the newer incarnation."""
+    """Whoever left is awaited no more (EX24); of one that came back, the newer incarnation."""
     return (each for each in awaited if each.node not in gone)
 
 

@@ -1,4 +1,4 @@
-"""Who counts, and whether the cluster serves: the baseline and the cluster's state (DESIGN §4.4).
+"""Who counts, and whether the cluster serves: the baseline and the cluster's state (docs/design/baseline.md).
 
 Threats. A node is away for a minute, and all of its data are moved; or it is away for good, and nothing is. An operator
 stops the cluster for a repair, and a restart starts it again. The power fails, two of five nodes are back first, and
@@ -12,12 +12,12 @@ exchange ends, so nothing is given up.
 Argument. All of it are rows, so every reader at one position knows the same. A change of the state is two decisions,
 its start and its finish, and what lies between is the one verdict on the start (`streams/rules/verdict.py`): once it is
 PROCEED, everybody has applied the start or is fenced, and nobody relies on what was before. Nothing is changed before
-its decision is read back, so a change that was not logged has never been begun (A1.9, A2.5).
+its decision is read back, so a change that was not logged has never been begun (BA10).
 
 A baseline's branching points are places of the log: that which made it, and each activation, with the members that were
 online (the seed's branching history). A set makes the next number and moves what was to the history. Which nodes may
 join is not judged by these but by every view (`views.py`), for a member that is lost without an activation parts
-histories as well (W3).
+histories as well (BA23).
 
 A cluster that has never had a baseline is ACTIVE, and every server counts.
 """
@@ -59,7 +59,7 @@ class Cause(Enum):
 
 
 class BaselineMember(msgspec.Struct, frozen=True):
-    """A node that counts, and its attributes when it was taken in: filters hold for the absent too (A1.2)."""
+    """A node that counts, and its attributes when it was taken in: filters hold for the absent too (BA11)."""
 
     node: NodeId
     attributes: Mapping[str, str]
@@ -336,7 +336,7 @@ def _note_servers(state: State, place: Place) -> None:
 
 
 def _start(state: State, event: StateChangeStarted, place: Place) -> None:
-    """Whoever deactivates holds the cluster too, and whoever activates it lets it go (N5); to make an active one
+    """Whoever deactivates holds the cluster too, and whoever activates it lets it go (BA9); to make an active one
     READ_ONLY, or no longer, does neither."""
     row = cluster_state(state)
     assert row.target is None, "one change of the state runs at a time"
@@ -400,7 +400,7 @@ def _set(state: State, event: BaselineChanged, place: Place) -> None:
 
 
 def _configure(state: State, event: AutoAdjustConfigured, place: Place) -> None:
-    """Switched on, it looks at whoever is here by now (A7.1)."""
+    """Switched on, it looks at whoever is here by now (BA18)."""
     row = auto_adjust(state)
     changed = msgspec.structs.replace(
         row, enabled=event.enabled, soft_ms=event.soft_ms, hard_ms=event.hard_ms, suppressed=""

@@ -1,4 +1,4 @@
-"""Which open change has to do with which object, and the line in which changes wait for each other (DESIGN §4.5).
+"""Which open change has to do with which object, and the line in which changes wait for each other (TA12).
 
 A change claims all objects it touches at once, in the order of the log. It claims alone what it changes, and leans on
 what that needs: a table on its database, a view on its table (the one that it has and the one that it is to have), a

@@ -1,4 +1,4 @@
-"""What a cluster serves (A3), and the one table of what each of its states allows.
+"""What a cluster serves (BA1), and the one table of what each of its states allows.
 
 Rules ask it before they decide (`streams/rules/allowed.py`), nodes before they act (`streams/node/serving.py`), and
 docs/baseline.md shows it.

@@ -1,4 +1,4 @@
-"""Drains: a server hands over all it holds while it goes on serving, and then counts no more (N10).
+"""Drains: a server hands over all it holds while it goes on serving, and then counts no more (BA21).
 
 Threat. A member that is online cannot be dropped from the baseline, for it may hold the last copy of something; so an
 operator stops it first, and for that time there is a copy less of all it held.

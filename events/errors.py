@@ -239,7 +239,7 @@ class DiskFailed(Permanent):
 
 
 class CannotApply(Permanent):
-    """Raised by a hook of a service: this node cannot apply the change, which is rolled back then (V2). `code` is the
+    """Raised by a hook of a service: this node cannot apply the change, which is rolled back then (TA19). `code` is the
     service's own, such as NO_CODEC."""
 
     def __init__(self, code: str, message: str) -> None:

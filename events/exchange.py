@@ -1,11 +1,11 @@
-"""The partition map exchange: how members agree on who holds and who acts, without a global stop (DESIGN §4.3).
+"""The partition map exchange: how members agree on who holds and acts, without a global stop (docs/design/exchange.md).
 
 Threats. A primary dies, and two nodes believe that they follow it; a node that joins takes a partition over while its
 former primary still writes; a member never answers, and what it alone can tell is given away; the coordinator dies
 between the question and the answer; a map that was sent before a restart is taken for one after it.
 
-Invariants. At most one node acts for a partition at any moment (PI4). Every node that has read an outcome has the
-same one (PI2), and it stands whatever becomes of the coordinator (PI10). Only members whose lease is provably over
+Invariants. At most one node acts for a partition at any moment (EX12). Every node that has read an outcome has the
+same one (EX23), and it stands whatever becomes of the coordinator (EX23). Only members whose lease is provably over
 lose what they act for without their word. Whom an exchange waits for, and has done without, is in rows
 (`awaited.py`), and the wait is bounded.
 
@@ -62,11 +62,11 @@ class TriggerType(Enum):
 
 
 MERGED = (TriggerType.JOIN, TriggerType.LEAVE)
-"""What an open exchange takes in (N2); anything else waits for the next one."""
+"""What an open exchange takes in (EX22); anything else waits for the next one."""
 
 
 class Trigger(msgspec.Struct, frozen=True):
-    """One event, at `at`, that asks for an exchange; `subject`: a node or a group, `version`: the view it made (V1)."""
+    """One event, at `at`, that asks for an exchange; `subject`: node or group, `version`: the view it made (EX21)."""
 
     type: TriggerType
     subject: str
@@ -85,7 +85,7 @@ class ExchangeStarted(msgspec.Struct, frozen=True):
 
 
 class ExchangeMerged(msgspec.Struct, frozen=True):
-    """Joins and leaves that an open exchange takes in; `awaited` are the servers that it needs besides (N4)."""
+    """Joins and leaves that an open exchange takes in; `awaited` are the servers that it needs besides (EX22)."""
 
     triggers: tuple[Trigger, ...]
     awaited: tuple[Awaited, ...]
@@ -215,7 +215,7 @@ class ExchangeRow(Row, frozen=True):
 
 
 class QueueRow(Row, frozen=True):
-    """Triggers in the order of the log that no exchange has taken up yet (E1)."""
+    """Triggers in the order of the log that no exchange has taken up yet (EX20)."""
 
     KIND: ClassVar[str] = "exchange-queue"
 

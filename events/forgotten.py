@@ -1,4 +1,4 @@
-"""What is remembered of a requester that is forgotten: up to which number its requests are over (K7).
+"""What is remembered of a requester that is forgotten: up to which number its requests are over (K19).
 
 Threat: a request that is sent again long after its requester was idle for a day (by a pipeline after a weekend, by a
 replayed dead letter, by a topic that was mirrored or restored) would be a new one and be carried out a second time. So

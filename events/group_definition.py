@@ -1,7 +1,7 @@
 """What a group is: how many partitions, where their copies may be, what is done when all copies of one are gone.
 
 One definition is one immutable value; `validate` holds its limits in one place, for requests, files and services alike.
-The rules are those of partition-map-exchange.md, B14 and B17. Two differ from Apache Ignite, which forgives without a
+The rules are EX3, EX7 and EX18. Two differ from Apache Ignite, which forgives without a
 word what we refuse: a backup filter beside the exclusion of neighbours (it drops the filter), and IGNORE for data that
 outlive their process (it puts READ_WRITE_SAFE in its place).
 """
@@ -17,7 +17,7 @@ from topolog.events.names import is_name
 
 PARTITIONS_DEFAULT = 1_024
 PARTITIONS_MAX = 65_000
-"""As Ignite's (W1); maps, rows and decisions rest on it."""
+"""As Ignite's (EX3); maps, rows and decisions rest on it."""
 
 BACKUPS_MAX = (1 << 31) - 1
 """Ignite's number for a copy on every node; there are never more copies than nodes."""
@@ -28,7 +28,7 @@ FILTER_ENTRIES_MAX = 100
 
 
 class LossPolicy(Enum):
-    """What may be done with a group of which partitions are lost (table B14).
+    """What may be done with a group of which partitions are lost (EX18).
 
     IGNORE: everything; what is lost begins again empty. READ_WRITE_SAFE: everything with the other partitions.
     READ_ONLY_SAFE: reading of the other partitions.
@@ -41,7 +41,7 @@ class LossPolicy(Enum):
 
 
 class Affinity(msgspec.Struct, frozen=True):
-    """Which nodes may hold copies, and which of them together (W3); what is empty asks for nothing.
+    """Which nodes may hold copies, and which of them together (EX7); what is empty asks for nothing.
 
     `exclude_neighbours_by`: the attribute that neighbours share; they hold copies of one partition only if nobody else
     is left. `node_filter`: attributes that a node must have. `backup_filter`: the attribute in which all nodes with a
@@ -116,17 +116,17 @@ def validate(group: GroupDefinition) -> None:
     name = group.name
     if not is_name(name, GROUP_NAME_CHARS_MAX) or "/" in name:
         limit = f"A group's name has 1 to {GROUP_NAME_CHARS_MAX} characters that can be printed, no '/' and no blank"
-        raise BadGroup("DESIGN 4.3", f"{limit}: {_cut(name)!r} cannot be one.")
+        raise BadGroup("EX3", f"{limit}: {_cut(name)!r} cannot be one.")
     if not 1 <= group.partitions <= PARTITIONS_MAX:
-        raise BadGroup("W1", f"Group {name!r}: {group.partitions} partitions are not 1 to {PARTITIONS_MAX}.")
+        raise BadGroup("EX3", f"Group {name!r}: {group.partitions} partitions are not 1 to {PARTITIONS_MAX}.")
     if not 0 <= group.backups <= BACKUPS_MAX:
-        raise BadGroup("W1", f"Group {name!r}: {group.backups} backups are not 0 to {BACKUPS_MAX}.")
+        raise BadGroup("EX3", f"Group {name!r}: {group.backups} backups are not 0 to {BACKUPS_MAX}.")
     _check_affinity(name, group.affinity)
     if group.loss_policy is LossPolicy.UNKNOWN:
-        raise BadGroup("B14", f"Group {name!r} needs a loss policy: IGNORE, READ_WRITE_SAFE or READ_ONLY_SAFE.")
+        raise BadGroup("EX18", f"Group {name!r} needs a loss policy: IGNORE, READ_WRITE_SAFE or READ_ONLY_SAFE.")
     if group.loss_policy is LossPolicy.IGNORE and group.persistent:
         raise BadGroup(
-            "O2",
+            "EX18",
             f"Group {name!r} is persistent: what it has lost comes back with a disk, and IGNORE would begin it again "
             "empty.",
             hint="Choose READ_WRITE_SAFE or READ_ONLY_SAFE.",
@@ -140,19 +140,19 @@ def _cut(name: str) -> str:
 def _check_affinity(name: str, affinity: Affinity) -> None:
     if len(affinity.node_filter) > FILTER_ENTRIES_MAX:
         entries = len(affinity.node_filter)
-        raise BadGroup("W3", f"Group {name!r}: a node filter of {entries} attributes has over {FILTER_ENTRIES_MAX}.")
+        raise BadGroup("EX7", f"Group {name!r}: a node filter of {entries} attributes has over {FILTER_ENTRIES_MAX}.")
     for attribute, value in affinity.node_filter.items():
         if not attribute.strip():
-            raise BadGroup("W3", f"Group {name!r}: the node filter has an attribute without a name.")
+            raise BadGroup("EX7", f"Group {name!r}: the node filter has an attribute without a name.")
         _check_text(name, attribute)
         _check_text(name, value)
     for attribute in (affinity.exclude_neighbours_by, affinity.backup_filter):
         if attribute and not attribute.strip():
-            raise BadGroup("W3", f"Group {name!r}: {attribute!r} is no attribute's name.")
+            raise BadGroup("EX7", f"Group {name!r}: {attribute!r} is no attribute's name.")
         _check_text(name, attribute)
     if affinity.exclude_neighbours_by and affinity.backup_filter:
         raise BadGroup(
-            "W3",
+            "EX7",
             f"Group {name!r} excludes neighbours and filters backups, which contradict each other when nodes are few.",
             hint="Exclude neighbours for copies that share a host only in need, filter backups for copies that never "
             "do.",
@@ -161,4 +161,4 @@ def _check_affinity(name: str, affinity: Affinity) -> None:
 
 def _check_text(name: str, text: str) -> None:
     if len(text) > TEXT_CHARS_MAX:
-        raise BadGroup("W3", f"Group {name!r}: {text[:40]!r}... has {len(text)} characters, over {TEXT_CHARS_MAX}.")
+        raise BadGroup("EX7", f"Group {name!r}: {text[:40]!r}... has {len(text)} characters, over {TEXT_CHARS_MAX}.")

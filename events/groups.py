@@ -1,4 +1,4 @@
-"""Groups: what is shared out over the members, and by what rules (DESIGN §4.3).
+"""Groups: what is shared out over the members, and by what rules (docs/design/partitions.md).
 
 Threats. Two services that start together declare one group in two ways, and each shares out its own; a group is dropped
 and made anew, and a map, a copy or a message of the old one is taken for one of the new; a key is looked up among 1,024

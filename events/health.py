@@ -1,4 +1,4 @@
-"""Lease health: how punctual each node's heartbeats are, for people and alarms, never for a decision (DESIGN §4.1).
+"""Lease health: how punctual each node's heartbeats are, for people and alarms, never for a decision (LE39).
 
 Threat. A lease is lost in an instant, but it seldom comes out of the blue: for minutes before, heartbeats arrive later
 and later, of a node whose disk, network or garbage collector is in trouble, or whose service starts again and again.

@@ -1,4 +1,4 @@
-"""The order of a key's first column, by which ordered tokens place rows (D.5.3): numbers and times as numbers, all else
+"""The order of a key's first column, by which ordered tokens place rows (RE15): numbers and times as numbers, all else
 by its text.
 
 Boundaries are canonical texts, and whoever places a row compares its value with them. All of them have to do so alike:

@@ -1,4 +1,4 @@
-"""Which partitions hang on few nodes: who owns them alone, and where nobody of them is left (DS2, N16)."""
+"""Which partitions hang on few nodes: who owns them alone, and where nobody of them is left (DS2, BA14)."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 

@@ -1,4 +1,4 @@
-"""Whether the log still holds what a reader has read of it last (K9).
+"""Whether the log still holds what a reader has read of it last (K9, K26).
 
 Threat. An older copy of the log is put back, or its topic is made again, while a reader is asleep or cut off. Where the
 log is shorter now, offsets tell. Where it has grown past the reader's place, what follows looks like any other record

@@ -2,7 +2,7 @@
 
 Threats. A shorter fence counts for those who wait before the last lease by the longer one is over: a node serves what
 the others have gone on without. A longer fence is in force at a node, and somebody still waits by the shorter one. The
-coordinator changes in between, and its successor knows of the new terms only (F10, N26).
+coordinator changes in between, and its successor knows of the new terms only (LE37).
 
 Invariant. Whoever has waited for a decision as long as the terms in force at its position say knows: every node has
 applied it or refuses to serve. It is that of `membership.py`, with terms that change.
@@ -36,7 +36,7 @@ BEATS_PER_FENCE_MIN = 5
 """A few lost heartbeats must not cost a lease."""
 
 MARGIN_PERCENT_MIN = 5
-"""Of the fence. Two clocks that are both 1 % wrong take 2 % of it (B5), the rest is for a pause behind a check."""
+"""Of the fence. Two clocks that are both 1 % wrong take 2 % of it (LE36), the rest is for a pause behind a check."""
 
 MARGIN_MS_MIN = 50
 """Even a process that is well is not scheduled for as long now and then."""

@@ -1,4 +1,4 @@
-"""Feature levels: which schema versions may be written while members of several builds are in the cluster (K8).
+"""Feature levels: which schema versions may be written while members of several builds are in the cluster (K28).
 
 Threat. During a rolling upgrade some members are of a build that has never seen the newest schemas. One decision they
 cannot decode stops them all, for a record that counts is never skipped.

@@ -1,4 +1,4 @@
-"""Membership and leases: who is a member, and which member may still act (DESIGN §4.1).
+"""Membership and leases: who is a member, and which member may still act (docs/design/leases.md).
 
 Threats. A node that is silent may be dead, cut off, or stopped in the middle of an answer; nobody can tell which. If
 the cluster goes on without it, it must not answer from what it knew before; if the cluster waits for it, one dead node

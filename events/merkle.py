@@ -1,4 +1,4 @@
-"""Merkle trees over a table: leaves that one scan makes, digests bound to their place (anti-entropy D.4, D.5.4-7).
+"""Merkle trees over a table: leaves that one scan makes, digests bound to their place (RE17).
 
 Threats. Rows that cancel each other out in a leaf (XOR does); two leaves exchanged; a leaf that was left out taken for
 an empty one; a tree of another spec.
@@ -23,7 +23,7 @@ _LEAF = struct.Struct(">QQQQQQB")
 _PLACE = struct.Struct(">BQ")
 _DIGEST_BYTES = 32
 LEAF_ROWS_MAX = (1 << 31) - 1
-"""More rows than that could overflow a sum of limbs (D.3.8)."""
+"""More rows than that could overflow a sum of limbs (RE17)."""
 
 _FINER = "Compare with more bits: 8 more make leaves of a 256th."
 

@@ -1,4 +1,4 @@
-"""Metadata agreement: one definition of each type, the same everywhere (DESIGN §4.2, metadata-agreement.md).
+"""Metadata agreement: one definition of each type, the same everywhere (docs/design/metadata.md).
 
 Threats. Two services write rows of one type with contradicting fields; a reader meets a schema that nobody has told it
 of; a proposer is told "accepted" while some node still answers from the definition before; a node that returns brings
@@ -98,7 +98,7 @@ class RemovalRow(Row, frozen=True):
 
 
 class FloorRow(Row, frozen=True):
-    """A removed type: content based on `version` or lower never comes back (repairs X5)."""
+    """A removed type: content based on `version` or lower never comes back (ME26)."""
 
     KIND: ClassVar[str] = "type-floor"
 
@@ -159,7 +159,7 @@ MetadataEvent = (
 
 
 def type_row(state: State, name: str) -> TypeRow | None:
-    """The row of the type whose id is that of `name`; its own name may differ (two names with one hash, M2)."""
+    """The row of the type whose id is that of `name`; its own name may differ (two names with one hash, ME4)."""
     return state.get(TypeRow, str(type_id(name)))
 
 

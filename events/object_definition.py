@@ -1,4 +1,4 @@
-"""What databases, tables, views and grants are, and what can be asked of them (DESIGN §4.5).
+"""What databases, tables, views and grants are, and what can be asked of them (docs/design/tables.md).
 
 One definition is one immutable value. A statement is what somebody asks of one object, a step is what a change does to
 one. Names say what they name: `shop` is a database, `shop.orders` a table or a view in it, `ada@shop.orders` the rights
@@ -211,14 +211,14 @@ def check_statements(statements: tuple[Statement, ...]) -> None:
     """Raise Refused for what can be no change, whatever objects there are."""
     if not 1 <= len(statements) <= STATEMENTS_MAX:
         message = f"A change has 1 to {STATEMENTS_MAX} statements, and not {len(statements)}."
-        raise Refused("BAD_STATEMENT", "DESIGN 4.5", message)
+        raise Refused("BAD_STATEMENT", "TA3", message)
     seen: set[str] = set()
     for each in statements:
         _check_form(each)
         for name in filter(None, (each.name, each.new_name)):
             if name in seen:
                 message = f"{name!r} is named by two statements of one change. Say all of it in one, or send two."
-                raise Refused("NAMED_TWICE", "B4", message, {"object": name})
+                raise Refused("NAMED_TWICE", "TA4", message, {"object": name})
             seen.add(name)
 
 
@@ -227,18 +227,18 @@ def check_definition(kind: ObjectKind, name: str, definition: Definition) -> Non
     foreign = [field for field in _FIELDS if getattr(definition, field) != getattr(_EMPTY, field)]
     if foreign := [field for field in foreign if field not in _OWN_FIELDS[kind]]:
         message = f"A {kind.value.lower()} has no {' and no '.join(foreign)}."
-        raise Refused("BAD_DEFINITION", "DESIGN 4.5", message, {"object": name})
+        raise Refused("BAD_DEFINITION", "TA3", message, {"object": name})
     _check_ttl(name, definition.ttl_ms)
     _check_properties(name, definition.properties)
     _check_columns(name, definition)
     if kind is ObjectKind.TABLE and definition.column(definition.key) is None:
         message = f"Table {name!r} needs a key that is one of its columns; {definition.key!r} is none."
-        raise Refused("BAD_DEFINITION", "DESIGN 4.5", message, {"object": name})
+        raise Refused("BAD_DEFINITION", "TA3", message, {"object": name})
     if kind is ObjectKind.VIEW:
         _check_name(ObjectKind.TABLE, definition.over)
     if kind is ObjectKind.GRANT and (not definition.privileges or Privilege.UNKNOWN in definition.privileges):
         message = f"Grant {name!r} allows nothing: say READ, WRITE or both."
-        raise Refused("BAD_DEFINITION", "DESIGN 4.5", message, {"object": name})
+        raise Refused("BAD_DEFINITION", "TA3", message, {"object": name})
 
 
 _FIELDS = Definition.__struct_fields__
@@ -282,14 +282,14 @@ def _check_belongs(name: str, about: str, field: str, said: bool, owners: tuple[
 
 
 def _bad_statement(name: str, message: str) -> Refused:
-    return Refused("BAD_STATEMENT", "DESIGN 4.5", message, {"object": name[:200]})
+    return Refused("BAD_STATEMENT", "TA3", message, {"object": name[:200]})
 
 
 def _check_name(kind: ObjectKind, name: str) -> None:
     if not _FORMS[kind].fullmatch(name):
         message = f"{name[:100]!r} is no name of a {kind.value.lower()}{_too_long(re.split('[.@]', name))}."
         hint = f"{_WORDS_HINT}: shop, shop.orders, ada@shop.orders."
-        raise Refused("BAD_NAME", "DESIGN 4.5", message, {"name": name[:100]}, hint=hint)
+        raise Refused("BAD_NAME", "TA1", message, {"name": name[:100]}, hint=hint)
 
 
 _WORDS_HINT = f"Words have 1 to {WORD_CHARS_MAX} letters, digits and _, and begin with no digit"
@@ -305,11 +305,11 @@ def _too_long(words: Iterable[str]) -> str:
 def _check_rename(kind: ObjectKind, name: str, new_name: str) -> None:
     if kind not in (ObjectKind.TABLE, ObjectKind.VIEW):
         message = f"A {kind.value.lower()} keeps its name: others contain it."
-        raise Refused("RENAME_NOT_ALLOWED", "DESIGN 4.5", message, {"object": name})
+        raise Refused("RENAME_NOT_ALLOWED", "TA1", message, {"object": name})
     _check_name(kind, new_name)
     if database_of(new_name) != database_of(name) or new_name == name:
         message = f"{name!r} can get another name in its own database, and not {new_name!r}."
-        raise Refused("RENAME_NOT_ALLOWED", "DESIGN 4.5", message, {"object": name})
+        raise Refused("RENAME_NOT_ALLOWED", "TA1", message, {"object": name})
 
 
 def _alters(statement: Statement) -> bool:
@@ -350,10 +350,10 @@ def _check_alteration(statement: Statement) -> None:
         raise _bad_statement(name, f"Grant {name!r}: the rights are READ and WRITE.")
     if twice := _repeated((*statement.properties, *statement.unset)):
         message = f"Property {twice!r} of {name!r} is set and unset at once, or twice."
-        raise Refused("NAMED_TWICE", "B4", message, {"object": name})
+        raise Refused("NAMED_TWICE", "TA4", message, {"object": name})
     if twice := _repeated(each for action in statement.columns for each in (action.name, action.new_name) if each):
         message = f"Column {twice!r} of {name!r} is named twice in one change."
-        raise Refused("COLUMN_NAMED_TWICE", "B4", message, {"object": name, "column": twice})
+        raise Refused("COLUMN_NAMED_TWICE", "TA4", message, {"object": name, "column": twice})
     for action in statement.columns:
         _check_action(name, action)
 
@@ -371,41 +371,41 @@ def _check_action(name: str, action: ColumnAction) -> None:
 def _check_columns(name: str, definition: Definition) -> None:
     if len(definition.columns) > COLUMNS_MAX:
         message = f"{name!r} would have {len(definition.columns)} columns, at most {COLUMNS_MAX} are possible."
-        raise Refused("BAD_DEFINITION", "DESIGN 4.5", message, {"object": name})
+        raise Refused("BAD_DEFINITION", "TA3", message, {"object": name})
     for column in definition.columns:
         _check_column_name(name, column.name)
         if column.type is ColumnType.UNKNOWN and not definition.over:  # a view's are those of its table
             message = f"Column {column.name!r} of {name!r} has a type that this version does not know."
-            raise Refused("BAD_DEFINITION", "DESIGN 4.5", message, {"object": name})
+            raise Refused("BAD_DEFINITION", "TA3", message, {"object": name})
     if twice := _repeated(column.name for column in definition.columns):
         message = f"Column {twice!r} of {name!r} is named twice."
-        raise Refused("COLUMN_NAMED_TWICE", "B4", message, {"object": name, "column": twice})
+        raise Refused("COLUMN_NAMED_TWICE", "TA4", message, {"object": name, "column": twice})
 
 
 def _check_column_name(name: str, column: str) -> None:
     if not _COLUMN.fullmatch(column):
         message = f"{column[:100]!r} is no name of a column of {name!r}{_too_long([column])}."
-        raise Refused("BAD_NAME", "DESIGN 4.5", message, {"name": column[:100]}, hint=f"{_WORDS_HINT}.")
+        raise Refused("BAD_NAME", "TA1", message, {"name": column[:100]}, hint=f"{_WORDS_HINT}.")
 
 
 def _check_ttl(name: str, ttl_ms: int | None) -> None:
     if ttl_ms is not None and not 0 <= ttl_ms <= TTL_MS_MAX:
         message = f"The time to live of {name!r} is 0 for ever, or up to {TTL_MS_MAX} ms, and not {ttl_ms}."
-        raise Refused("BAD_DEFINITION", "DESIGN 4.5", message, {"object": name})
+        raise Refused("BAD_DEFINITION", "TA3", message, {"object": name})
 
 
 def _check_properties(name: str, properties: Mapping[str, str]) -> None:
     if len(properties) > PROPERTIES_MAX:
         message = f"{name!r} would have {len(properties)} properties, at most {PROPERTIES_MAX} are possible."
-        raise Refused("BAD_DEFINITION", "DESIGN 4.5", message, {"object": name})
+        raise Refused("BAD_DEFINITION", "TA3", message, {"object": name})
     if "" in properties:
-        raise Refused("BAD_DEFINITION", "DESIGN 4.5", f"A property of {name!r} has no name.", {"object": name})
+        raise Refused("BAD_DEFINITION", "TA3", f"A property of {name!r} has no name.", {"object": name})
     for each, value in properties.items():
         for what, size in (("a name", len(each)), ("a value", len(value))):
             if size > TEXT_CHARS_MAX:
                 message = f"Property {each[:100]!r} of {name!r} has {what} of {size} characters"
                 message += f", at most {TEXT_CHARS_MAX} are possible."
-                raise Refused("BAD_DEFINITION", "DESIGN 4.5", message, {"object": name})
+                raise Refused("BAD_DEFINITION", "TA3", message, {"object": name})
 
 
 def _repeated(names: Iterable[str]) -> str | None:

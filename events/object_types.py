@@ -1,8 +1,8 @@
 """What a type is, its ids, and the merge of two definitions, exactly as Apache Ignite computes them.
 
-The merge (rules M1-M10) is the whole safety of metadata agreement: fields and schemas are only united, never renamed,
+The merge (ME3 to ME10) is the whole safety of metadata agreement: fields and schemas are only united, never renamed,
 retyped or removed, and two definitions that contradict each other do not merge at all. It is commutative where it
-succeeds (M10), so every reader of the log reaches the same content.
+succeeds (ME10), so every reader of the log reaches the same content.
 """
 
 import functools
@@ -40,18 +40,18 @@ def _lower_case_hash(text: str) -> int:
 
 @functools.lru_cache(maxsize=10_000)
 def type_id(name: str) -> TypeId:
-    """Ignite's signed 32-bit id of a type name (A1): `Type0` gives 110843958."""
+    """Ignite's signed 32-bit id of a type name (ME1): `Type0` gives 110843958."""
     return TypeId(_lower_case_hash(name))
 
 
 @functools.lru_cache(maxsize=10_000)
 def field_id(name: str) -> int:
-    """Ignite's signed 32-bit id of a field name (A1): `fld` gives 101470."""
+    """Ignite's signed 32-bit id of a field name (ME1): `fld` gives 101470."""
     return _lower_case_hash(name)
 
 
 def schema_id(field_names: Sequence[str]) -> int:
-    """Ignite's signed 32-bit id of fields in write order (A1): FNV-1 over their ids, low byte first."""
+    """Ignite's signed 32-bit id of fields in write order (ME1): FNV-1 over their ids, low byte first."""
     value = _FNV_BASIS
     for name in field_names:
         for byte in (field_id(name) & _MASK).to_bytes(4, "little"):
@@ -173,16 +173,16 @@ def with_schema(definition: ObjectType) -> ObjectType:
 
 
 def merge(current: ObjectType | None, proposed: ObjectType) -> ObjectType:
-    """The two definitions united (M1-M10).
+    """The two definitions united (ME3 to ME10).
 
-    The very same object `current` when nothing changes (M9); raises MergeConflict with both sides where they contradict
-    each other (M2-M6).
+    The very same object `current` when nothing changes; raises MergeConflict with both sides where they contradict
+    each other (ME4 to ME8).
     """
     if current is None:
         return proposed
-    _agree("M2", current, proposed, "name", current.name, proposed.name)
-    _agree("M3", current, proposed, "affinity key", current.affinity_key, proposed.affinity_key)
-    _agree("M4", current, proposed, "enum flag", current.is_enum, proposed.is_enum)
+    _agree("ME4", current, proposed, "name", current.name, proposed.name)
+    _agree("ME5", current, proposed, "affinity key", current.affinity_key, proposed.affinity_key)
+    _agree("ME6", current, proposed, "enum flag", current.is_enum, proposed.is_enum)
     fields = _unite_fields(current, proposed)
     enum = _unite_constants(current.enum, proposed.enum, current.name)
     schemas = _unite(current.schemas, proposed.schemas)
@@ -205,7 +205,7 @@ def _unite_fields(current: ObjectType, proposed: ObjectType) -> Mapping[str, str
         known = current.fields.get(name, type_name)
         if known != type_name:
             raise MergeConflict(
-                "M6",
+                "ME8",
                 f"Field {name!r} of type {current.name!r} is {known}, the proposal says {type_name}.",
                 {"what": f"field {name}", "current": known, "proposed": type_name},
             )
@@ -217,10 +217,10 @@ def _unite_constants(current: Mapping[str, int], proposed: Mapping[str, int], ty
     for name, ordinal in proposed.items():
         if current.get(name, ordinal) != ordinal:
             facts = {"what": f"constant {name}", "current": str(current[name]), "proposed": str(ordinal)}
-            raise MergeConflict("M5", f"Enum {type_name!r}: {name} has two ordinals.", facts)
+            raise MergeConflict("ME7", f"Enum {type_name!r}: {name} has two ordinals.", facts)
         if names.setdefault(ordinal, name) != name:
             facts = {"what": f"ordinal {ordinal}", "current": names[ordinal], "proposed": name}
-            raise MergeConflict("M5", f"Enum {type_name!r}: ordinal {ordinal} has two names.", facts)
+            raise MergeConflict("ME7", f"Enum {type_name!r}: ordinal {ordinal} has two names.", facts)
     return _unite(current, proposed)
 
 

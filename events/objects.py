@@ -1,4 +1,4 @@
-"""Schema change: definitions of tables change while a node is silent, and nobody answers from old ones (DESIGN §4.5).
+"""Schema change: definitions of tables change while a node is silent, and nobody answers from old ones (TA14).
 
 Threats. A server that is down, cut off or stopped in the middle of an answer makes every change fail, or wait for ever;
 or the change goes on without it, and it serves rows of a dropped table, hides a column that is there, takes rows into a
@@ -10,13 +10,13 @@ committed, every server that may act has applied its preparation. From that on t
 whether the change is committed or not: it shows columns that are added and hides those that are dropped, admits what
 suits both definitions, honours a right only if both give it, serves nothing of what is dropped and nothing yet of what
 is created. So nothing is ever answered from a definition that a commit has ended, and at most two definitions that
-follow each other are in use at once (I3).
+follow each other are in use at once (TA23).
 
 Argument. A commit is the verdict of `streams/rules/verdict.py` at the preparation's position: each server that holds a
 lease has applied it, or provably serves nothing, and comes back only through the log, which holds the preparation. One
 silent node costs proceed_ms, and every change that was prepared meanwhile proceeds at the same verdict. A commit needs
 not be heard by anybody in time: until it is, servers are in the state that suits both ends. Nor does a rollback, so it
-never fails (F15, I6).
+never fails (TA22).
 
 Data is closed by the commit, not by its deletion: what was written under an incarnation that is no more, or under a
 column's number that is no more, is dropped by whoever reads it. So a name is free again at the commit, and servers

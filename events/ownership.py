@@ -1,4 +1,4 @@
-"""Who holds a copy of which partition, who owns it and who acts for it: what the log knows of it (DESIGN §4.3).
+"""Who holds a copy of which partition, who owns it, who acts: what the log knows of it (docs/design/partitions.md).
 
 Threats. Nobody stops writing while members come and go, so no counter and no map that a node sends says which copies
 hold every acknowledged write; a node that was away believes that it owns what others have written since; two nodes act
@@ -285,7 +285,7 @@ def ready_to_switch(row: OwnershipRow) -> list[tuple[int, NodeNumber, NodeNumber
 def with_surplus(row: OwnershipRow) -> list[int]:
     """Partitions whose wanted primary acts, with copies that nobody wants though all that are wanted own.
 
-    Where nobody is wanted, as no member passes the group's filter, whoever holds it goes on (L3).
+    Where nobody is wanted, as no member passes the group's filter, whoever holds it goes on (EX17).
     """
     return [row.first + at for at in np.flatnonzero(_has_surplus(Columns(row))).tolist()] if row.width else []
 

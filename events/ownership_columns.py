@@ -1,4 +1,4 @@
-"""What the log knows of partitions, packed: rows of columns of fixed width (DESIGN §4.3).
+"""What the log knows of partitions, packed: rows of columns of fixed width (docs/design/partitions.md).
 
 A million partitions must fit into every node's memory and change in a blink. So one row holds 256 partitions in columns
 of fixed width; nodes are numbers in one roster, in the order in which they first held anything.

@@ -9,12 +9,12 @@ alone: it serves and counts as an owner while it is OWNING, it is written to whi
 that is being cleared never owns again unless it was made MOVING first; neither loss nor reset takes it as it is (DS2).
 
 Argument. The table is the only place that knows transitions: the simulation and the tests of the rules judge by it
-every change that is decided, and the picture in docs/partitions.md is drawn from it. It is B12 of
-partition-map-exchange.md as our log needs it; where the two differ that page says why.
+every change that is decided, and the picture in docs/partitions.md is drawn from it. It is Apache Ignite's
+as our log needs it; where the two differ that page says why.
 
 A map is the states of a node's copies of one group. `Codes` is a map at hand: one byte a partition, 0 where there is no
 copy, else the state's ordinal + 1. On the wire a map is in one of two forms, told by its first byte: three bits a
-partition, as Apache Ignite's bit set has them (H1), or runs of equal codes, for a node of a big cluster has few copies
+partition, as Apache Ignite's bit set has it (EX30), or runs of equal codes, for a node of a big cluster has few copies
 of a group. One map has one encoding, so equal bytes are equal maps.
 """
 
@@ -30,10 +30,10 @@ from topolog.events.varints import checked_varints, put_varint
 
 
 class PartitionState(Enum):
-    """State of a copy (B12, first table): its ordinal, whether it serves reads and writes, whether it counts as an
+    """State of a copy (EX9): its ordinal, whether it serves reads and writes, whether it counts as an
     owner, whether writes go to it.
 
-    A LOST copy serves nothing whatever the loss policy: that decides over the group's other partitions (B14), and under
+    A LOST copy serves nothing whatever the loss policy: that is for the group's other partitions (EX18), and under
     IGNORE no copy is LOST.
     """
 
@@ -65,19 +65,19 @@ class Why(Enum):
     """Why a copy changes its state: a sentence each."""
 
     ASSIGNED = "The node is to hold a copy and has none, or is back after its copy was taken out of the owner row."
-    NEVER_OWNED = "No copy has ever owned the partition, so there is nothing to load (K11, L9)."
+    NEVER_OWNED = "No copy has ever owned the partition, so there is nothing to load (EX27)."
     OWNER_BACK = (
         "A node of the owner row is back with its disk: its copy owns, those that were LOST load from it (DS2)."
     )
-    LOADED = "The load that belongs to this listing of the copy and to the primary's token is finished (DS5, DS6, T11)."
-    GIVEN_UP = "The loss policy is IGNORE: what is lost is given up, and the partition goes on empty (O3)."
-    BEHIND = "The node is back without its copy, or with one that has left the owner row or counts less (DS1, K4)."
+    LOADED = "The load that belongs to this listing of the copy and to the primary's token is finished (DS5, DS6)."
+    GIVEN_UP = "The loss policy is IGNORE: what is lost is given up, and the partition goes on empty (EX18)."
+    BEHIND = "The node is back without its copy, or with one that has left the owner row or counts less (DS1, DS11)."
     RECALLED = "The copy is wanted again before it was cleared."
     SURPLUS = "The copy is not wanted and every wanted node owns (DS6)."
     CLEARED = "The node has read its RENTING back from the log and has cleared the copy."
-    NO_OWNER = "No copy of the owner row is present at the end of the exchange (O1, DS2)."
+    NO_OWNER = "No copy of the owner row is present at the end of the exchange (DS2)."
     RESET = (
-        "An operator has reset the lost partition: what was chosen owns, empty if need be, others load from it (O5)."
+        "An operator has reset the lost partition: what was chosen owns, empty if need be, others load from it (EX19)."
     )
     FORGOTTEN = "An evicted copy is over; what comes later is a new one."
     NODE_LEFT = "The node is out of the membership, and its copy with it (DS1)."
@@ -182,7 +182,7 @@ def states_of(codes: Codes) -> dict[int, PartitionState]:
 
 
 def pack_states(states: Mapping[int, PartitionState], partitions: int) -> bytes:
-    """Apache Ignite's bit set (H1): ordinal + 1 at bits 3p to 3p+2, low bit first, trailing zero bytes left out.
+    """Apache Ignite's bit set (EX30): ordinal + 1 at bits 3p to 3p+2, low bit first, trailing zero bytes left out.
 
     Raises BadInput for a partition outside of 0 to `partitions` - 1.
     """
@@ -198,7 +198,7 @@ def unpack_states(bits: bytes, partitions: int) -> dict[int, PartitionState]:
 
 
 def encode_codes(codes: Codes) -> bytes:
-    """A map as it is sent: a byte that tells the form, then bits (H1) or runs, where these are less than half as long.
+    """A map as it is sent: a byte for the form, then bits (EX30) or runs, where these are less than half as long.
 
     For bits are read twenty times faster. A run is the number (length - 1) * 8 + code; what follows the last copy is
     left out. Raises BadInput for codes above 5.

@@ -1,4 +1,4 @@
-"""Sessions of anti-entropy: do the replicas of a table agree, and if not, make them (DESIGN §4.6, anti-entropy D.6).
+"""Sessions of anti-entropy: do the replicas of a table agree, and if not, make them (docs/design/repair.md).
 
 Threats. A tree that never comes, or twice, or late, or other than before; a replica that dies while it is asked; an end
 that looks like success and covered half; rows that are written after somebody has ended the session; a coordinator that
@@ -64,7 +64,7 @@ class SegmentPlan(msgspec.Struct, frozen=True):
 
 
 class SessionQueued(msgspec.Struct, frozen=True):
-    """Granted, and waits until no session repairs any of its tokens (scenario 26)."""
+    """Granted, and waits until no session repairs any of its tokens (RE27)."""
 
     request: RequestRef
     definition: SessionDefinition
@@ -142,7 +142,7 @@ class RowsCompared(msgspec.Struct, frozen=True):
 
 
 class SegmentHalved(msgspec.Struct, frozen=True):
-    """It fails again and again; two others cover just its ranges (scenario 40)."""
+    """It fails again and again; two others cover just its ranges (RE31)."""
 
     session: Position
     segment: int

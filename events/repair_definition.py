@@ -1,4 +1,4 @@
-"""What a session is asked to do: its table and tokens, how it is paced, and which way rows may go (DESIGN §4.6)."""
+"""What a session is asked to do: its table and tokens, how it is paced, and which way rows may go."""
 
 from enum import Enum
 
@@ -13,7 +13,7 @@ SEGMENTS_MAX = 1024
 
 
 class SessionKind(Enum):
-    """PREVIEW only tells what differs, and what would be done about it; REPAIR does it (A.4)."""
+    """PREVIEW only tells what differs, and what would be done about it; REPAIR does it (RE29)."""
 
     UNKNOWN = "UNKNOWN"
     PREVIEW = "PREVIEW"
@@ -21,7 +21,7 @@ class SessionKind(Enum):
 
 
 class Order(Enum):
-    """How many replicas scan at a time: all, one, or one in each datacenter (scenario 30)."""
+    """How many replicas scan at a time: all, one, or one in each datacenter (RE25)."""
 
     UNKNOWN = "UNKNOWN"
     PARALLEL = "PARALLEL"
@@ -30,7 +30,7 @@ class Order(Enum):
 
 
 class Rendezvous(Enum):
-    """EARLY compares each replica with the initiator as soon as both trees are in; ALL each two, once all are (A.1)."""
+    """EARLY compares each with the initiator as soon as both trees are in; ALL each two, once all are (RE22)."""
 
     UNKNOWN = "UNKNOWN"
     EARLY = "EARLY"
@@ -38,7 +38,7 @@ class Rendezvous(Enum):
 
 
 class Policy(Enum):
-    """Which way rows go (D.5.9). REPORT: none does. PULL: from a declared source of truth. UNION: of each row the
+    """Which way rows go (RE2). REPORT: none does. PULL: from a declared source of truth. UNION: of each row the
     newest version, everywhere."""
 
     UNKNOWN = "UNKNOWN"
@@ -57,7 +57,7 @@ class SessionDefinition(msgspec.Struct, frozen=True):
     `recheck`: a difference counts if it is still there at a later cut. `allow_partial`: go on without replicas that are
     not there. `preview`: the session whose differing ranges are to be repaired. `tokens` names how rows get the tokens
     that `ranges` speaks of (`TreeSpec.tokens`); empty for as this session has it. `reviewed_at_ms` is the requester's
-    clock, with which `grace_ms` decides if a deletion can have been forgotten (scenario 32).
+    clock, with which `grace_ms` decides if a deletion can have been forgotten (RE23).
     """
 
     table: str

@@ -1,4 +1,4 @@
-"""Which rows differ, and which way each of them may go: the plan of a repair, made of digests (anti-entropy D.5.9).
+"""Which rows differ, and which way each of them may go: the plan of a repair, made of digests (RE2).
 
 Threats. A row that one replica has deleted comes back from another that never heard; a row that only one replica has is
 taken for surplus, or one that most have for the truth; a replica that was not asked is taken for one that lacks all; a
@@ -11,7 +11,7 @@ Argument. The plan of a row is a function of its digests on all replicas and of 
 whoever plans it, the rendezvous for people, the sender and the reader of a plan, comes to the same. Votes are told and
 never decide. With UNION the newest version wins, and a deletion is a version if the table has tombstones: they are
 carried like any row. If a row is missing somewhere, and is as old as tombstones are kept, nobody can tell a row that
-never came from one whose deletion is forgotten: it is left to people (scenario 32).
+never came from one whose deletion is forgotten: it is left to people (RE23).
 """
 
 from collections import Counter, defaultdict
@@ -247,7 +247,7 @@ def _union(difference: Difference, way: Direction) -> Planned:
 
 def is_purged(difference: Difference, way: Direction) -> bool:
     """Whether all that differs is that some replicas have removed a tombstone which is older than tombstones are kept,
-    and others have not yet: no difference, or it would be brought back as often as it is removed (A.6, 4905, 8979).
+    and others have not yet: no difference, or it would be brought back as often as it is removed (RE23).
 
     While a replica has the row alive, the tombstone goes to all, so that they are equal behind it.
     """

@@ -1,4 +1,4 @@
-"""What can be asked of sessions of anti-entropy, by operators, by validators and by the rendezvous (D.6)."""
+"""What can be asked of sessions of anti-entropy, by operators, by validators and by the rendezvous."""
 
 from topolog.events.asked import Request
 from topolog.events.ids import Position

@@ -1,4 +1,4 @@
-"""What replicas are asked to do in a session, one after the other, and what comes back (anti-entropy D.6).
+"""What replicas are asked to do in a session, one after the other, and what comes back (docs/design/repair.md).
 
 A session works on segments, a segment goes through steps, a step asks some replicas for one task each. All that is ever
 asked of a validator is one of five kinds of task: fix a read point, send the leaves of a tree, send the digests of
@@ -39,7 +39,7 @@ class TaskKind(Enum):
 
 
 class Purpose(Enum):
-    """What a step is for. RECHECK: whether a difference lasts (D.5.10). VERIFY: whether what was repaired is equal."""
+    """What a step is for. RECHECK: whether a difference lasts (RE20). VERIFY: whether what was repaired is equal."""
 
     UNKNOWN = "UNKNOWN"
     COMPARE = "COMPARE"

@@ -1,4 +1,4 @@
-"""Whose turn it is: how many replicas of a session scan at a time, and how long that took (scenarios 30, 41).
+"""Whose turn it is: how many replicas of a session scan at a time, and how long that took (RE25, RE26).
 
 Threats. Two trees of a session that wants one at a time, because they belong to different segments; a task that waits
 behind another one of its replica, is given up meanwhile and makes a replica that works look dead; a pause that is

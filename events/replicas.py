@@ -1,4 +1,4 @@
-"""Which replicas there are of which tables: what their validators have declared (DESIGN §4.6).
+"""Which replicas there are of which tables: what their validators have declared (RE9).
 
 Threat. A session is opened by what a replica was: it has other columns, or another process serves it by now.
 

@@ -128,7 +128,7 @@ class GroupDropRequested(Request, frozen=True):
 
 
 class LossResetRequested(Request, frozen=True):
-    """Give up what is lost of group `name` (O5)."""
+    """Give up what is lost of group `name` (EX19)."""
 
     name: str
 

@@ -1,4 +1,4 @@
-"""Sessions that are opened again and again, and why one was not (anti-entropy B.2).
+"""Sessions that are opened again and again, and why one was not (RE32).
 
 Threat. A schedule that has not run for weeks, and nobody knows why.
 

@@ -14,7 +14,7 @@ from topolog.events.tree_spec import TreeSpec
 
 
 class SessionStatus(Enum):
-    """A session has one of the last six at its end, and keeps it (scenario 39)."""
+    """A session has one of the last six at its end, and keeps it (RE1)."""
 
     UNKNOWN = "UNKNOWN"
     QUEUED = "QUEUED"

@@ -1,4 +1,4 @@
-"""The single partition map: what copies a node holds, as it says itself on the topic `maps` (H3, H4).
+"""The single partition map: what copies a node holds, as it says itself on the topic `maps` (EX30).
 
 Threats. A map that was sent before a decision is read after it and speaks of copies that are no longer what they were;
 a group that a map leaves out is taken for one without copies; a map is too large for a record, and half of it is taken
@@ -87,7 +87,7 @@ class NodeMap(msgspec.Struct, frozen=True):
 
 
 class UpdateCounter(msgspec.Struct, frozen=True, gc=False):
-    """How many updates a copy has, without gaps: now, and at its checkpoint or at the start of MOVING (K1)."""
+    """How many updates a copy has, without gaps: now, and at its checkpoint or at the start of MOVING (EX30)."""
 
     initial: int
     current: int
@@ -116,7 +116,7 @@ class Assembly(msgspec.Struct, frozen=True):
 
 
 def split_map(whole: NodeMap, bytes_max: int = RECORD_BYTES_MAX) -> list[SinglePartitionMap]:
-    """The map as records of at most `bytes_max` bytes; equal states of several groups are in it once (H3).
+    """The map as records of at most `bytes_max` bytes; equal states of several groups are in it once (EX30).
 
     Raises BadInput for a map of more than PARTS_MAX parts.
     """
@@ -272,7 +272,7 @@ _Columns = tuple[Sequence[int], Sequence[int], Sequence[int]]
 
 
 def pack_counters(counters: Mapping[int, UpdateCounter]) -> bytes:
-    """The counters of a persistent group (H4); raises BadInput for one that is below its initial value."""
+    """The counters of a persistent group (EX30); raises BadInput for one that is below its initial value."""
     if any(counter.current > NUMBER_MAX for counter in counters.values()):
         raise BadInput("An update counter is above 2^63 - 1.")
     partitions = sorted(counters)

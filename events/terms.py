@@ -48,7 +48,7 @@ class ClusterRow(Row, frozen=True):
 
     @property
     def proceed_ms(self) -> int:
-        """The longest wait in force before a coordinator presumes a silent holder fenced (DESIGN §4.1)."""
+        """The longest wait in force before a coordinator presumes a silent holder fenced (LE37)."""
         own_ms = self.fence_ms + self.margin_ms
         return max(own_ms, self.former.proceed_ms) if self.former else own_ms
 
@@ -100,7 +100,7 @@ def cluster(state: State) -> ClusterRow:
 
 
 def changed_view(state: State) -> TopologyVersion:
-    """The view that follows from a change of groups, a switch, a reset or a request: the next minor number (V1)."""
+    """The view that follows from a change of groups, a switch, a reset or a request: the next minor number (EX21)."""
     view = cluster(state).topology_version
     return TopologyVersion(view.major, view.minor + 1)
 

@@ -1,4 +1,4 @@
-"""Ranges of tokens: what part of a table is compared (anti-entropy A.6, D.5.3).
+"""Ranges of tokens: what part of a table is compared (RE12, RE15).
 
 Every row has a token, a place on a ring of 2^32 cells. Inside topolog a range is half-open and never wraps, so there is
 no signed minimum and no special case at the edge; a range that wraps is taken apart where people and other programs
@@ -46,7 +46,7 @@ _HINT = "Write full, or two tokens of up to 8 hexadecimal digits, such as 400000
 
 
 def unwrapped(start: int, end: int) -> Ranges:
-    """The one or two ranges from `start` to `end` round the ring; raises BadInput if they are equal (scenario 27)."""
+    """The one or two ranges from `start` to `end` round the ring; raises BadInput if they are equal (RE12)."""
     if not (0 <= start < RING and 0 <= end <= RING) or start == end:
         raise BadInput(f"{start:08x}..{end:08x} is no range of tokens.", hint=_HINT)
     if start < end:
@@ -144,7 +144,7 @@ def buckets(ranges: Iterable[TokenRange], bits: int) -> Iterable[range]:
 
 
 def of_buckets(numbers: Iterable[int], bits: int) -> Ranges:
-    """The tokens of these leaves, in the largest contiguous ranges (A.5)."""
+    """The tokens of these leaves, in the largest contiguous ranges (RE12)."""
     shift = RING_BITS - bits
     return union(TokenRange(number << shift, (number + 1) << shift) for number in numbers)
 

@@ -1,4 +1,4 @@
-"""The topics of one managed cluster: names, partitions, policies (DESIGN §1).
+"""The topics of one managed cluster: names, partitions, policies (docs/design/README.md).
 
 Inputs have few partitions on purpose: they carry control traffic. `decisions` has exactly one: its order is the
 arbiter of everything.

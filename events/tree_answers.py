@@ -1,4 +1,4 @@
-"""The pages of one attempt: how they are filled, when they are whole, and what stands on them (D.5.8).
+"""The pages of one attempt: how they are filled, when they are whole, and what stands on them (RE8).
 
 Threats. Two processes answer the same attempt, and their pages mix; a page is missing, comes twice, or says something
 else the second time; pages of another spec are put together; a page holds bytes that nobody has encoded.
@@ -78,7 +78,7 @@ class Answer:
         self._senders: dict[Sender, _Sent] = {}
 
     def add(self, page: TreePage) -> Aside | None:
-        """One page more; why it is put aside, if it is. A repeat changes nothing (scenario 17)."""
+        """One page more; why it is put aside, if it is. A repeat changes nothing (RE5)."""
         malformed = _malformed(page)
         if malformed:
             return malformed

@@ -1,4 +1,4 @@
-"""Pages on the topic `trees`: what validators and the rendezvous send each other besides the log (D.5.8).
+"""Pages on the topic `trees`: what validators and the rendezvous send each other besides the log (RE8).
 
 Leaves, digests, rows and findings are too large for decisions. All of a session goes to one partition, so one process
 sees all of it. A page names the attempt that it belongs to; pages of one attempt count from 0, and the last says so.

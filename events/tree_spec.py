@@ -1,4 +1,4 @@
-"""What exactly is hashed when replicas are compared, fixed once for all of them (anti-entropy D.5.1).
+"""What exactly is hashed when replicas are compared, fixed once for all of them (RE13).
 
 Threats. Two replicas hash other columns, types or boundaries and differ although their rows are equal, or agree
 although they are not; one was asked before a column was added and the other after.
@@ -19,13 +19,13 @@ BITS_MIN, BITS_MAX = 8, 16
 ROWS_PER_LEAF = 256
 REFINE_BITS = 8
 LEAF_ROWS = 1024
-"""A leaf of so many rows or fewer is not refined further: its rows' digests are compared (D.5.6)."""
+"""A leaf of so many rows or fewer is not refined further: its rows' digests are compared (RE21)."""
 
 BOUNDARIES_MAX = 4096
 
 
 class Strength(Enum):
-    """How hard it is to make two different leaves look equal (D.4). FAST finds drift, bugs and bit rot; STRONG has no
+    """How hard it is to make two different leaves look equal (RE18). FAST finds drift, bugs and bit rot; STRONG has no
     crafted pair of rows; PROOF is a true Merkle tree. Trees of different strength are never compared."""
 
     UNKNOWN = "UNKNOWN"
@@ -44,7 +44,7 @@ class TokenMode(Enum):
 
 
 class Column(msgspec.Struct, frozen=True):
-    """A column by name, with its canonical type: what each side casts to before it hashes (D.3.2).
+    """A column by name, with its canonical type: what each side casts to before it hashes (RE16).
 
     Types: boolean, long, double, decimal(p,s), string, binary, date, timestamp (microseconds, UTC), timestamp_ntz,
     array<T>, map<K,V>, struct<name:T,...>.
@@ -91,7 +91,7 @@ class TreeSpec(msgspec.Struct, frozen=True):
 
 
 def bits_for(rows: int) -> int:
-    """Leaves of about 256 rows, between 2^8 and 2^16 of them (D.5.5)."""
+    """Leaves of about 256 rows, between 2^8 and 2^16 of them (RE21)."""
     leaves = -(-max(rows, 1) // ROWS_PER_LEAF)
     return min(max((leaves - 1).bit_length(), BITS_MIN), BITS_MAX)
 

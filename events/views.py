@@ -1,4 +1,4 @@
-"""Views: each change of who is there or of what is shared out, where it stands in the log, and a node's past (§4.4).
+"""Views: each change of who is there or of what is shared out, where it stands in the log, and a node's past (BA22).
 
 Threats. A log is restored from a backup, or a copy of it goes live beside the original: two histories grow under one
 log id. A node that has written in one of them joins the other, and nothing in its data says so. Or a node comes back
@@ -21,7 +21,7 @@ know the echo's number, and a node that had written under the one would pass for
 renews only those who have applied its start (`streams/rules/membership.py`): whoever leads on the copy begins a term,
 and who lives in the original never reads of it.
 
-Views alone do not do (DESIGN §4.4 had it so): a copy is made of the log, the original goes on under the view of before,
+Views alone do not do: a copy is made of the log, the original goes on under the view of before,
 a node writes there and joins the copy with no point behind the difference. `tests/unit/streams/rules/test_past.py` has
 that schedule; the echo is there for it.
 """

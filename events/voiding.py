@@ -1,4 +1,4 @@
-"""Voiding: how a cluster goes on behind an accepted record that no reader can decode or fold (K8).
+"""Voiding: how a cluster goes on behind an accepted record that no reader can decode or fold (K8, K27).
 
 Threat. One poisoned record stops every reader for good, and the only cure, an operator's word that it is void, can only
 be appended behind it. A reader that skipped the record by itself, or one that never heard of the voiding, would part

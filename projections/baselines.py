@@ -109,7 +109,7 @@ def auto_adjust_row(reading: Reading) -> AutoAdjustRow:
 
 
 def auto_adjust(reading: Reading) -> AutoAdjust:
-    """What the baseline is going to do by itself, and when at the latest: a new coordinator waits anew (K4)."""
+    """What the baseline is going to do by itself, and when at the latest: a new coordinator waits anew (K14)."""
     row = auto_adjust_row(reading)
     standing = now(reading)
     if standing is None or not row.enabled or row.first_at is None or row.last_at is None:

@@ -127,7 +127,7 @@ def _heard_ms(reading: Reading, age_ms: int, nodes: Sequence[str]) -> dict[str, 
 
 
 def in_force_by(reading: Reading, row: ChangeRow) -> str | None:
-    """When what a change takes away from a principal is in force everywhere at the latest (N19): who has not applied
+    """When what a change takes away from a principal is in force everywhere at the latest (TA26): who has not applied
     its preparation then has no valid lease any more, whatever the coordinator has decided by then.
 
     None if it takes nothing away, is not prepared, or asks a server that does not fence itself.

@@ -178,7 +178,7 @@ def _ended(found: SchemaChange, row: ChangeRow) -> Iterator[tuple[str, str]]:
 
 
 def _revoked(reading: Reading, found: SchemaChange, row: ChangeRow) -> Iterator[tuple[str, str]]:
-    """What it takes away, and when that is in force everywhere (N19)."""
+    """What it takes away, and when that is in force everywhere (TA26)."""
     names = change_rows.revoked(reading, row)
     if not names or row.status is ChangeStatus.ROLLED_BACK:
         return

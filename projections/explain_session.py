@@ -94,7 +94,7 @@ _VERDICTS: Mapping[str, str] = {
 
 
 def _behind(reading: Reading, row: SessionRow) -> str:
-    """The repairs of some of its tokens that come first (scenario 26)."""
+    """The repairs of some of its tokens that come first (RE27)."""
     ahead = [
         f"session {each.number}"
         for each in sessions.opened(reading)

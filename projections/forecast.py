@@ -3,7 +3,7 @@
 The rows as they are, the node's copies taken out of them as its leaving would (DS1), then the outcome that an exchange
 would give each partition concerned (`streams/rules/outcome.py`), over the affinity of the servers that would be left,
 or of a persistent group over the members of the baseline, which the leaver stays: nothing moves until that changes.
-Those are the partitions of which the node holds a copy: who was not chosen for one changes nothing by its leaving (W4).
+These are partitions of which the node holds a copy: who was not chosen for one changes nothing by its leaving (EX6).
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,7 +1,7 @@
 """Requests whose outcome nobody keeps any more: what is said of them, and that nothing comes of sending them again.
 
 This process knows each outcome that it has read, however old; the coordinators know the last ones of a requester, and
-that there was something before (K7). Between both lies what it has not read itself, as it began with a snapshot.
+that there was something before (K19). Between both lies what it has not read itself, as it began with a snapshot.
 """
 
 from topolog.events import requests
@@ -25,7 +25,7 @@ def refusal(reading: Reading, name: RequestId) -> Refused:
     up_to = requests.forgotten_to(known, name.requester)
     return Refused(
         "OUTCOME_FORGOTTEN",
-        "K7",
+        "K19",
         f"Request {name} is not carried out: of requests up to {name.requester}/{up_to} the outcomes are no longer "
         "kept, so nobody could say whether it was carried out before.",
         {"forgotten_to": str(up_to)},

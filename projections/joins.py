@@ -1,4 +1,4 @@
-"""What would become of a node that joined: the judgement of the coordinator's rules, and nothing is sent (DESIGN §4.4).
+"""What would become of a node that joined: the judgement of the coordinator's rules, and nothing is sent (BA27).
 
 The rules judge when the node's former life is over; of one that is a member they are asked as if it had just ended.
 """

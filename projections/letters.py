@@ -1,4 +1,4 @@
-"""Dead letters: input that nobody could read, kept until somebody has looked (DESIGN §1).
+"""Dead letters: input that nobody could read, kept until somebody has looked (RD10).
 
 A letter is known by its offset in the topic `dead`, which has one partition. Its bytes and headers lie in a row of
 their own, for a list needs neither. A letter that is replayed stays, and the record it is replayed as names it in a

@@ -18,7 +18,7 @@ from topolog.projections.store import Reading
 def objects(reading: Reading, kind: ObjectKind, filters: Mapping[str, str], after: str = "") -> Iterator[SchemaObject]:
     """Objects of one kind by name, those behind the name `after` only.
 
-    What is being created is hidden, unless `state` asks for it (B4): it is not there yet. What is being dropped is
+    What is being created is hidden, unless `state` asks for it (TA24): it is not there yet. What is being dropped is
     shown until it is gone. Further filters: database, and of grants principal.
     """
     line = Line(change_rows.opened(reading))
@@ -93,7 +93,7 @@ def _object(row: ObjectRow, line: Line) -> SchemaObject:
 
 
 def actions(row: ObjectRow) -> Iterator[str]:
-    """What can be done with an object now (N24). Who changes it while a change is open waits in line behind that."""
+    """What can be done with an object now (TA24). Who changes it while a change is open waits in line behind that."""
     if row.change is not None:
         yield f"wait change/{row.change}"
         yield f"cancel change/{row.change}"

@@ -166,7 +166,7 @@ def types_touched(reading: Reading, rows: Iterable[Key]) -> Iterator[Type]:
 def type_ever(reading: Reading, name: str) -> TypeRow | None:
     """The newest row of the type of this name or this id, also of one that was removed; None if there never was one.
 
-    Two names may have one id (M2), so a row that is found by the id of a name must have that name.
+    Two names may have one id (ME4), so a row that is found by the id of a name must have that name.
     """
     for key in (str(type_id(name)), name):
         for _, row in reading.versions(TypeRow, key):

@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from topolog.projections.explain_words import REMEDIES as OF_SESSIONS
 
 OF_MERGES: Mapping[str, str] = {
-    "M2": "Two names with one id cannot be told apart: give the type another name.",
-    "M3": "An affinity key never changes: propose the current one, or make a new type.",
-    "M4": "A type stays an enum or stays none: make a new type.",
-    "M5": "A constant keeps its ordinal, an ordinal its constant: give new constants free ordinals.",
-    "M6": "A field keeps its type: propose the current type, or a new field under another name.",
+    "ME4": "Two names with one id cannot be told apart: give the type another name.",
+    "ME5": "An affinity key never changes: propose the current one, or make a new type.",
+    "ME6": "A type stays an enum or stays none: make a new type.",
+    "ME7": "A constant keeps its ordinal, an ordinal its constant: give new constants free ordinals.",
+    "ME8": "A field keeps its type: propose the current type, or a new field under another name.",
 }
 """What somebody can do who broke this rule of the merge."""
 

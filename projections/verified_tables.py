@@ -1,4 +1,4 @@
-"""How each table stands after all its sessions, of which each is true of a part: for alarms (scenario 29).
+"""How each table stands after all its sessions, of which each is true of a part: for alarms (RE11).
 
 Threats. A session of one datacenter, of two replicas of five or of a few tokens makes the whole table look well; one
 that is aborted, or that looks elsewhere, makes forget what an earlier one has found.

@@ -3,7 +3,7 @@
 A file names other records by their full name; `load` puts the named definition in place of its first mention, so that
 every schema stands alone, as single-object encoding needs it. Nothing is released yet, so each record has one version.
 A later one is a new file `<Record>.v2.avsc` beside the first; both stay readable for ever. Its attribute
-`feature_level` is the lowest level at which it may be written (K8, `events/levels.py`); without one it may always be.
+`feature_level` is the lowest level at which it may be written (K28, `events/levels.py`); without one it may always be.
 """
 
 import json

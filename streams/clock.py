@@ -1,7 +1,7 @@
 """The clocks, passed in everywhere: one real, one that a test moves.
 
 Holders of a lease use the clock that runs on while the machine is suspended, waiters the one that stops, so that a
-suspended machine errs to the safe side on both ends (leases B6.2). Wall time is for people only.
+suspended machine errs to the safe side on both ends (LE13). Wall time is for people only.
 """
 
 import sys

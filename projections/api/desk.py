@@ -225,7 +225,7 @@ class _Said(NamedTuple):
 
 def _of_both(said: _Said, sides: Sides, sees: Sees) -> tuple[_Said, dict[str, Any]]:
     """What is said of a contradiction, and its sides as far as whoever asks may read them: the one that stands has
-    another name where two names have one id (M2)."""
+    another name where two names have one id (ME4)."""
     current, proposed = sides
     if sees(current.name):
         return said, {"current": current.to_dict(), "proposed": proposed.to_dict()}

@@ -1,7 +1,7 @@
 """POST /v1/…/dead-letters/<id>/replay: a dead letter is appended to the topic it was meant for, to the byte.
 
 A coordinator of a newer version may read what the one before could not. Repeating it is harmless: a request that has
-its outcome keeps it, one that is too old to have it kept is not carried out (K7), and what still cannot be read dies
+its outcome keeps it, one that is too old to have it kept is not carried out (K19), and what still cannot be read dies
 again, as a letter that says which one it replays.
 """
 

@@ -1,10 +1,10 @@
-"""Columns as they are stored to what is hashed and sent: one canonical value, whatever its physical type (D.3).
+"""Columns as they are stored to what is hashed and sent: one canonical value, whatever its physical type (RE16).
 
 Threats. Spark's xxhash64 skips NULL and the boundaries of arrays, so that different rows hash alike; it hashes equal
 values of two types differently, so that equal rows do not. Text depends on the session's time zone and drops NULL.
 
 Invariant. Two rows have the same hash inputs if and only if their canonical values are equal, column by column; 0.0
-equals -0.0, and NaN equals NaN. Text is compared as bytes: Unicode is not normalised (D.3.7).
+equals -0.0, and NaN equals NaN. Text is compared as bytes: Unicode is not normalised (RE16).
 
 Argument. Each column is cast to the type that the spec declares before anything else. A mask says which columns are
 NULL, and each list says of each element whether it is, and how many there are; so the chain of values that follows can
@@ -49,7 +49,7 @@ _INTEGERS = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)
 _MASK_BITS = 62
 SCHEMA, UNSUPPORTED = "SCHEMA", "UNSUPPORTED"
 JSON = {"ignoreNullFields": "false"}
-"""How rows become JSON: a NULL that was dropped would be no column at all (D.3.6)."""
+"""How rows become JSON: a NULL that was dropped would be no column at all (RE16)."""
 
 
 def columns_of(schema: T.StructType) -> tuple[Column, ...]:
@@ -124,7 +124,7 @@ def column(name: str) -> Expression:
 
 
 def masks(values: Sequence[Expression]) -> list[Expression]:
-    """Longs whose bits say which of these are NULL (D.3.1)."""
+    """Longs whose bits say which of these are NULL (RE16)."""
     found = []
     for start in range(0, len(values), _MASK_BITS):
         part = values[start : start + _MASK_BITS]

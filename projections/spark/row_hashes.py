@@ -1,4 +1,4 @@
-"""Each row's token and two hashes: what leaves, digests and differences are made of (D.4, D.5.3).
+"""Each row's token and two hashes: what leaves, digests and differences are made of (RE18, RE15).
 
 A token is the upper half of xxhash64 over 'T' and the canonical key. In ordered mode the ring is cut into equal parts
 by the boundaries that the spec ships; the first key column says in which part a row is (`events.key_order`), the same

@@ -1,8 +1,8 @@
-"""Leaves over a frame: one scan, one groupBy, no code of ours per row (anti-entropy D.5.4).
+"""Leaves over a frame: one scan, one groupBy, no code of ours per row (RE17).
 
 Each row's two hashes are cut into halves of 32 bits, and the halves are summed as longs: Spark's ANSI mode, which is on
 by default and fixed by session.py, has no sum modulo 2^64 and throws at an overflow. Below 2^31 rows in a leaf the sums
-are exact; beyond, the leaf is refused as LEAF_TOO_LARGE, whether Spark or the count says so (scenario 35).
+are exact; beyond, the leaf is refused as LEAF_TOO_LARGE, whether Spark or the count says so (RE17).
 """
 
 from collections.abc import Iterator

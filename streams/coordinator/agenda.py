@@ -30,7 +30,7 @@ _KINDS = (
 class Agenda:
     """Deadlines by key, and which of them have passed.
 
-    `gaps` counts how often the coordinator was not hearing heartbeats (DESIGN §4.1), `map_gaps` maps; `lapsed`, `idle`,
+    `gaps` counts how often the coordinator was not hearing heartbeats (LE27), `map_gaps` maps; `lapsed`, `idle`,
     `overdue`, `adjusting`, `late`, `stalled`: passed deadlines of leases, requesters, single maps, the baseline,
     changes of definitions, and comparisons of replicas, still due.
     `waited_through`: every decision up to this position was read back proceed_ms ago. Many decisions wait that long and

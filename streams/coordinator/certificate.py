@@ -1,4 +1,4 @@
-"""A coordinator beside its sentinel: when its process has died, a stand-by need not wait for its silence (K5)."""
+"""A coordinator beside its sentinel: when its process has died, a stand-by need not wait for its silence (K13)."""
 
 from collections.abc import Callable
 

@@ -337,10 +337,10 @@ class Core:
         try:
             if len(entry.value) > q.REQUEST_BYTES_MAX:
                 message = f"A request of {len(entry.value)} bytes is over the limit of {q.REQUEST_BYTES_MAX}."
-                raise Refused("TOO_LARGE", "DESIGN 1", message)
+                raise Refused("TOO_LARGE", "K23", message)
             if request.log_id != self._ahead.log_id:
                 facts = {"log_id": request.log_id.hex(), "expected": (self._ahead.log_id or b"").hex()}
-                raise Refused("FOREIGN_LOG", "K7", "The request is meant for another cluster's log.", facts)
+                raise Refused("FOREIGN_LOG", "K17", "The request is meant for another cluster's log.", facts)
             senders.require_allowed(self.state, request, entry.topic)
             given = Circumstances(entry.appended_at_ms, self._ahead.position, self._certified, self.codec.newest_level)
             return requests.decide(self.state, request, ref, given)

@@ -1,4 +1,4 @@
-"""Which coordinators are known to be dead, so that a stand-by need not wait for the silence of one that leads (K5).
+"""Which coordinators are known to be dead, so that a stand-by need not wait for the silence of one that leads (K13).
 
 Threats. A certificate may be a lie: it is only a hint, and whoever may write `heartbeats` can write it of a coordinator
 that lives. That one claims again as long as it lives; if its death were remembered for ever two such records would have

@@ -71,7 +71,7 @@ class Driver:
     `takeover_ms` None means fence_ms x 0.4, plus up to a quarter of that so that stand-bys do not claim at once (K5);
     one that is given goes with the fence of `terms`, and is taken in proportion where another fence is in force.
     `interruptions` says how often the writer has lost the log, and with it what was in flight: behind each nothing is
-    appended before the log is proven to be the one that was read (K9).
+    appended before the log is proven to be the one that was read (K26).
     """
 
     def __init__(  # noqa: PLR0913 (keyword settings of one object, each explained above)
@@ -276,7 +276,7 @@ class Driver:
             self._claim("is silent")
 
     def _claim(self, fault: str = "") -> None:
-        """Not before the log is proven to be the one that was read (K9): of a copy that was put back and has grown
+        """Not before the log is proven to be the one that was read (K26): of a copy that was put back and has grown
         past our place all records are ignored, and whoever led on it by an older state would end every reader."""
         self._is_proving = not self._reader.proven()
         if self._is_proving:
@@ -348,7 +348,7 @@ class Driver:
         return PAUSE_S if is_awaiting else math.inf
 
     def _answer(self, requests: list[Entry]) -> None:
-        """Decide requests in order; heartbeats and the leader's beat never wait for more than a few of them (K7).
+        """Decide requests in order; heartbeats and the leader's beat never wait for more than a few of them (K15).
 
         Those that are left over, because the time is up or too much of our own is unread, come first next time.
         """
@@ -411,7 +411,7 @@ class Driver:
 
     def _finds_its_log(self) -> bool:
         """Whether what is appended goes where this one has read, as far as anybody can know: an unbroken connection
-        leads to the broker that was there before. Of another copy even its own records would be the end (K9)."""
+        leads to the broker that was there before. Of another copy even its own records would be the end (K26)."""
         self._writer.serve()
         lost = self._interruptions()
         self._is_proving = lost != self._proven_at and not self._reader.proven()

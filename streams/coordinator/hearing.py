@@ -1,4 +1,4 @@
-"""Whether silence counts: of who says nothing only if it could have been heard (DESIGN §4.1, K5).
+"""Whether silence counts: of who says nothing only if it could have been heard (LE27, K5).
 
 Whoever cannot hear says so: it puts nobody out and follows nobody, for as long as that lasts.
 """

@@ -1,4 +1,4 @@
-"""Where a new leader goes on reading the inputs, and how it knows that they are those that were counted (K4).
+"""Where a new leader goes on reading the inputs, and how it knows that they are those that were counted (K4, K16).
 
 Threat. `decisions` comes back without its inputs: from a backup, from a mirror, or because a topic was deleted. An
 offset that was counted in the topic that was says nothing in the one that is. Where that has grown past it, the first

@@ -1,4 +1,4 @@
-"""Voiding a record by an operator's command: one short term of a coordinator that decides nothing else (K8).
+"""Voiding a record by an operator's command: one short term of a coordinator that decides nothing else (K27).
 
 Threats. The record is one that this version can read, or that newer ones can, and voiding it would part old readers
 from new ones; another record is meant than the one that stands there; a leader, or a second operator, appends at the
@@ -247,4 +247,4 @@ def _already(position: int, voided_at: Position) -> Refused:
 
 
 def _refused(code: str, message: str, hint: str) -> Refused:
-    return Refused(code, "K8", message, hint=hint)
+    return Refused(code, "K27", message, hint=hint)

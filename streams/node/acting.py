@@ -1,4 +1,4 @@
-"""What this node acts for, and which of its operations still run: a guard for each partition (DESIGN §4.3.5, DS8).
+"""What this node acts for, and which of its operations still run: a guard for each partition (EX14, DS8).
 
 Threats. An operation begins behind the decision to hand its partition over; it still runs when the next primary begins;
 it ends under a token that is no more, and its caller takes it for done.

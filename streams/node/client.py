@@ -52,7 +52,7 @@ class Node(Member):
         """Agree on a type, or on an addition to one.
 
         Returns when it is granted (`wait="decided"`) or accepted by all who may answer. Nothing is sent if the type
-        contains the definition already (U1). Raises MergeConflict, Refused, Overloaded, or OutcomeUnknown when
+        contains the definition already (ME19). Raises MergeConflict, Refused, Overloaded, or OutcomeUnknown when
         `timeout_s` is over: the proposal may still be granted or accepted, ask `outcome(request_id)`; NotCaughtUp
         instead if nothing had to be sent. `based_on` is the version it was built on, 0 if it was made anew.
         """
@@ -75,7 +75,7 @@ class Node(Member):
         `at_least`; `max_age_s` as of `table`.
 
         At once if the accepted version is the pending one; else waits until the pending version it saw is accepted and
-        returns that one (R1). A removal under way is waited for too (R4). Raises NotCaughtUp when `timeout_s` is over.
+        returns that one (ME20). A removal under way is waited for too. Raises NotCaughtUp when `timeout_s` is over.
         """
         return self._agreed(name, at_least, max_age_s).result(timeout_s)
 

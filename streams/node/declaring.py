@@ -49,7 +49,7 @@ class Declaring:
         return _pending(created, request)
 
     def reset(self, group: str, reason: str) -> Pending[None]:
-        """Done once it is decided to give up what is lost of the group (O5); the exchange that does it follows."""
+        """Done once it is decided to give up what is lost of the group (EX19); the exchange that does it follows."""
         if self._session.failure:
             raise self._session.failure
         core = self._session.core
@@ -144,7 +144,7 @@ class Declaring:
             return None
         row = group_row(self._session.core.state, name)
         if row is None:
-            raise Refused("GROUP_UNKNOWN", "DESIGN 4.3", f"Group {name!r} was dropped as soon as it was there.")
+            raise Refused("GROUP_UNKNOWN", "EX1", f"Group {name!r} was dropped as soon as it was there.")
         return row
 
 

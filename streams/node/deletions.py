@@ -1,4 +1,4 @@
-"""What a change has closed is deleted by every server in its own time, which says so when it has (DESIGN §4.5).
+"""What a change has closed is deleted by every server in its own time, which says so when it has (TA31).
 
 A life of a node owes what was closed while it was a member. What was closed before is no debt of it: nobody waits for
 that, and its service finds it on its disk when it joins, for an incarnation of a table or a number of a column that is

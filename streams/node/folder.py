@@ -1,4 +1,4 @@
-"""The exclusive lock on a node's data folder: proof that no former process of the node still lives (DESIGN §4.1).
+"""The exclusive lock on a node's data folder: proof that no former process of the node still lives (LE23).
 
 Only for local disks: a lock on a network file system may survive its holder or be held twice.
 """

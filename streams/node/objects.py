@@ -1,4 +1,4 @@
-"""Databases, tables, views and grants as a node may use them now (B4, DESIGN §4.5).
+"""Databases, tables, views and grants as a node may use them now (docs/design/tables.md).
 
 Whoever serves looks at one immutable value, `Published`: any thread reads it without a lock, and what it has in hand
 never changes. The thread that applies the log puts another one in its place behind each set that touches objects.

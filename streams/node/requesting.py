@@ -124,7 +124,7 @@ class OwnRequests:
             raise self._denied[request]
         if row is None and is_forgotten(self._core.state, request):
             self._close(request)
-            raise Refused("OUTCOME_FORGOTTEN", "K7", f"The outcome of request {request} is no longer kept.")
+            raise Refused("OUTCOME_FORGOTTEN", "K19", f"The outcome of request {request} is no longer kept.")
         if row is not None and row.status is Status.REFUSED:
             raise refusal_of(row)
         return row

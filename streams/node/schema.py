@@ -84,7 +84,7 @@ class Schema:
         """Call `hook(change)` for each change that is prepared, and for those still open when this node starts.
 
         Called in the order of the log, before anything of it is used here. Raise CannotApply if this service cannot
-        apply what `change.steps` say: the change is rolled back then, for everybody (V2), and none of what it would
+        apply what `change.steps` say: the change is rolled back then, for everybody (TA19), and none of what it would
         alter is used here meanwhile. Should it be committed all the same, as when this node was waited out, the node
         ends with HookFailed.
         """
@@ -150,7 +150,7 @@ class Schema:
         NotActive, at the beginning; at the end Fenced, BeingDeleted, BeingAltered or NotActive, and then nothing of it
         may be answered.
 
-        Why that is enough (B6.5): at the end the table is looked at first, and then the lease, which must be the one of
+        Why that is enough (TA28): at the end the table is looked at first, and then the lease, which must be the one of
         the beginning. A lease that is valid then was valid at the look, so no change was committed by then that this
         node had not applied as prepared; and one that it had would have shown at the look. So the definition was in
         force at the look, and all that was read inside was read before. An answer that is sent later is one of then.
@@ -167,7 +167,7 @@ class Schema:
     def writing(self, name: str, *, at_least: Position | None = None) -> contextlib.AbstractContextManager[Table]:
         """Write to a table: as `using`, never stale. Its `token` travels with each write, its `writable` columns are
         those that may be set. If this raises at its end the write must not be acknowledged; the token sees to it that
-        it does no harm to another table, however late it arrives (B6.6)."""
+        it does no harm to another table, however late it arrives (TA29)."""
         return self._use(None, at_least, None, lambda now, ms: now.table(name, ms))
 
     def allows(
@@ -185,7 +185,7 @@ class Schema:
         which is then logged.
 
         Raises Fenced; NotCaughtUp if this node has not applied `at_least`, the position from which the asker knows of
-        a grant: so it is never denied by a node that has not heard of it (N25); BadInput for what is no right, and for
+        a grant: so it is never denied by a node that has not heard of it (TA27); BadInput for what is no right, and for
         `max_age_s` of a server, whose word is proven or not given.
         """
         if not isinstance(privilege, Privilege):

@@ -1,4 +1,4 @@
-"""The sentinel: a tiny process beside each service, which says when the service's process has died (DESIGN §4.1).
+"""The sentinel: a tiny process beside each service, which says when the service's process has died (LE32).
 
 Threats. A lease alone makes every crash cost proceed_ms. But whoever declares a process dead that still lives lets two
 act at once. The end of a pipe proves nothing: a service may close every descriptor it has and live on, and a forked

@@ -1,4 +1,4 @@
-"""What the state of the cluster lets this node do with its partitions and its tables (DESIGN §4.4, A3).
+"""What the state of the cluster lets this node do with its partitions and its tables (BA1, BA2).
 
 Threat. The cluster becomes read-only or inactive, whoever asked for that takes it for done, and a write that began
 before is acknowledged behind it.

@@ -1,4 +1,4 @@
-"""What stands on the pages of an answer, and whether it is what the log says of it (D.5.8).
+"""What stands on the pages of an answer, and whether it is what the log says of it (RE8).
 
 Nothing here raises anything but BadInput, with the reason: a difference that is none is never reported.
 """

@@ -1,4 +1,4 @@
-"""Two trees, or the rows of all replicas, compared: what the rendezvous reports (D.5.6, D.5.9). Pure.
+"""Two trees, or the rows of all replicas, compared: what the rendezvous reports (RE21, RE2). Pure.
 
 What is reported depends on what was sent alone, not on the order in which it came, so whoever compares the same again
 comes to the same, to the byte: findings are sorted, and cut into pages always alike.

@@ -1,4 +1,4 @@
-"""Where trees meet: what has been sent so far, and which comparisons are due (A.1, D.6). Pure.
+"""Where trees meet: what has been sent so far, and which comparisons are due (RE22, RE6). Pure.
 
 Threats. A page comes before the log says that it was asked for, or long after anybody asked; it comes twice, or from a
 process that was given up; a session is forgotten and its trees are kept (they leaked for 48 h in 0.7); more is sent

@@ -17,7 +17,7 @@ ANSWERS = {TaskKind.LEAVES: PageKind.LEAVES, TaskKind.DIGESTS: PageKind.DIGESTS}
 
 
 def unwanted(state: State, position: Position, task: TaskId) -> Aside | None:
-    """Why the log does not ask for this, and never will; None if it does, or may yet (scenarios 16, 18)."""
+    """Why the log does not ask for this, and never will; None if it does, or may yet (RE5, RE6)."""
     owner = session(state, task.session)
     if owner is None:
         return None if task.session > position else Aside.UNKNOWN_SESSION
@@ -44,7 +44,7 @@ def _is_over(row: SegmentRow, task: TaskId) -> bool:
 
 
 def unfit(state: State, task: TaskId, spec_id: bytes, kind: PageKind) -> Aside | None:
-    """Why this is no answer to the question, as far as that is known (scenario 33)."""
+    """Why this is no answer to the question, as far as that is known (RE13)."""
     owner = session(state, task.session)
     if owner is not None and owner.spec is not None and owner.spec.id != spec_id:
         return Aside.OTHER_SPEC

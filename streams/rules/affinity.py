@@ -1,10 +1,10 @@
-"""Which nodes should hold a partition's copies: rendezvous hashing, exactly as Apache Ignite computes it (B17, W1-W4).
+"""Which nodes should hold a partition's copies: rendezvous hashing, exactly as Apache Ignite computes it (EX5-EX7).
 
 Threat. Coordinator, node and projector each work the ideal assignment out for themselves, a later coordinator does it
 anew, and clients send keys where it says. Two answers would be two primaries, or a key looked for where it is not.
 
 Invariant. The ids chosen are a function of the *set* of candidates and the placement alone: neither order nor history
-counts. Where no rule keeps nodes apart, a node that joins moves no copy between others, nor does one that leaves (W4).
+counts. Where no rule keeps nodes apart, a node that joins moves no copy between others, nor does one that leaves (EX6).
 
 Argument. Each node has, for each partition, a 64-bit hash of its id and the partition's number; the smallest one is the
 primary, the next ones are backups. A node changes no hash but its own, so all others keep their order. Thomas Wang's
@@ -68,8 +68,8 @@ class Placement(msgspec.Struct, frozen=True, kw_only=True):
 
     `node_filter`: (attribute, value) pairs, all of which a node must have. `exclude_neighbours_by`: an attribute, such
     as `host`; nodes of one value are neighbours, and hold a copy of one partition each only where there are too few
-    others (W3). `backup_filter`: attributes, such as `rack`; nodes that agree in all of them never hold copies of one
-    partition, rather there are fewer backups; ignored with neighbours, as in Ignite (W3). A node that lacks an
+    others (EX7). `backup_filter`: attributes, such as `rack`; nodes that agree in all of them never hold copies of one
+    partition, rather there are fewer backups; ignored with neighbours, as in Ignite (EX7). A node that lacks an
     attribute is like no other. Raises BadInput for numbers of partitions or backups that cannot be.
     """
 
@@ -110,7 +110,7 @@ class _Field(NamedTuple):
 
 
 def assign(node_ids: Sequence[str], partitions: int, backups: int) -> list[list[int]]:
-    """For each partition the indexes of its nodes, primary first; min(backups + 1, nodes) of them (W2).
+    """For each partition the indexes of its nodes, primary first; min(backups + 1, nodes) of them (EX6).
 
     Raises BadInput for 0 or more than 65,000 partitions, for negative backups and for an id that is given twice.
     """
@@ -120,7 +120,7 @@ def assign(node_ids: Sequence[str], partitions: int, backups: int) -> list[list[
 
 
 def partition_of(key: str | int | None, partitions: int, key_type: KeyType = "long") -> int:
-    """The partition that a key lies in (W1); an int counts as a Java long, or as a Java int if `key_type` says so.
+    """The partition that a key lies in (EX5); an int counts as a Java long, or as a Java int if `key_type` says so.
 
     Raises BadInput for no key, one that is neither str nor int, an int out of range, and a wrong count of partitions.
     """
@@ -250,7 +250,7 @@ def _pick(hashes: Hashes, apart: _Field | None, chosen: Indexes) -> None:
 
 
 def _fill_up(field: _Field, partitions: Partitions, chosen: Indexes) -> None:
-    """Where too few candidates are apart, put neighbours behind them, in place: the second pass of W3."""
+    """Where too few candidates are apart, put neighbours behind them, in place: the second pass of EX7."""
     short = np.flatnonzero(chosen[:, -1] == NOBODY)
     first = chosen[short]
     hashes = _mixed(field.java_hashes, partitions[short, np.newaxis])
@@ -264,7 +264,7 @@ def _fill_up(field: _Field, partitions: Partitions, chosen: Indexes) -> None:
 
 
 def _mixed(java_hashes: Partitions | np.uint64, partitions: Partitions) -> Hashes:
-    """Thomas Wang's 64-bit mix of k = (partition, Java hash of the node's id), for arguments that broadcast (W2).
+    """Thomas Wang's 64-bit mix of k = (partition, Java hash of the node's id), for arguments that broadcast (EX6).
 
     Its shifts and sums are products; the first, ~k + (k << 21), is the sum of a node's part and a partition's.
     """

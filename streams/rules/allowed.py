@@ -1,4 +1,4 @@
-"""What the cluster's state allows to be decided: the one guard of all protocols (A3).
+"""What the cluster's state allows to be decided: the one guard of all protocols (BA1).
 
 Threat. An operator stops the cluster to look at it, or because somebody is dropping the wrong table; and the drop is
 committed all the same, and servers delete the rows.
@@ -30,7 +30,7 @@ from topolog.events.repair_definition import SessionKind
 from topolog.events.sessions import SessionRow
 from topolog.events.state import State
 
-CODE, RULE = "NOT_ACTIVE", "A3"
+CODE, RULE = "NOT_ACTIVE", "BA1"
 
 
 def check(state: State, decided: Iterable[Decision]) -> None:

@@ -1,4 +1,4 @@
-"""Rules of the baseline: who counts, and when it follows the servers by itself (DESIGN §4.4, A3 to A7).
+"""Rules of the baseline: who counts, and when it follows the servers by itself (docs/design/baseline.md).
 
 What a request asks of a node names it by its id: an online server, or a member of the baseline that is away. Whatever
 would drop a member that is online, or the last copy of a partition, is refused with what would be right.
@@ -91,7 +91,7 @@ def changed(state: State, ref: RequestRef | None, nodes: Collection[NodeId], cau
     if size > MEMBERS_BYTES_MAX:
         message = f"The members with their attributes have {size} bytes, the limit is {MEMBERS_BYTES_MAX}."
         hint = "Start them with fewer or shorter attributes, or name fewer."
-        raise Refused("TOO_LARGE", "DESIGN 1", message, {"bytes": str(size)}, hint=hint)
+        raise Refused("TOO_LARGE", "BA15", message, {"bytes": str(size)}, hint=hint)
     return _changed(state, ref, nodes, cause)
 
 
@@ -117,7 +117,7 @@ def _changed(state: State, ref: RequestRef | None, nodes: Collection[NodeId], ca
 
 
 def why_not_adjusted(state: State, current: BaselineRow, after: Sequence[NodeId]) -> str:
-    """What keeps the baseline from following the servers now, for people; empty if nothing does (A7.6). It counts
+    """What keeps the baseline from following the servers now, for people; empty if nothing does (BA20). It counts
     nothing that changes while copies move, for each other reason is a decision."""
     row = cluster_state(state)
     if row.held:
@@ -155,7 +155,7 @@ def check_settled(state: State) -> None:
     if row.target is not None:
         message = f"The cluster is on its way to {row.target.value} since position {row.started_at}."
         facts = {"target": row.target.value, "started_at": str(row.started_at)}
-        raise Refused("STATE_CHANGING", "A3.3", message, facts, hint="Ask again once it is done.")
+        raise Refused("STATE_CHANGING", "BA3", message, facts, hint="Ask again once it is done.")
 
 
 # What is asked for.
@@ -165,7 +165,7 @@ def _change(state: State, request: BaselineChangeRequested, ref: RequestRef) -> 
     check_changeable(state)
     if auto_adjust(state).enabled:
         hint = "`topolog baseline auto-adjust --off` first."
-        raise Refused("AUTO_ADJUSTED", "A6", "The baseline follows the servers by itself.", hint=hint)
+        raise Refused("AUTO_ADJUSTED", "BA19", "The baseline follows the servers by itself.", hint=hint)
     current = baseline(state)
     if current is None and request.verb in (BaselineVerb.ADD, BaselineVerb.REMOVE):
         raise _without_baseline(())
@@ -184,7 +184,7 @@ def _without_baseline(left_out: Sequence[NodeId]) -> Refused:
     """While every server counts, none that is online is dropped by not being named: all that it holds would move."""
     hint = "`topolog cluster activate` makes one of all servers; then `topolog baseline drain` takes one out."
     facts = {"online": _listed(left_out)} if left_out else {}
-    return Refused("NO_BASELINE", "A4.1", "There is no baseline yet: every server counts.", facts, hint=hint)
+    return Refused("NO_BASELINE", "BA7", "There is no baseline yet: every server counts.", facts, hint=hint)
 
 
 def check_changeable(state: State) -> None:
@@ -198,7 +198,7 @@ def _asked_for(state: State, request: BaselineChangeRequested, before: Sequence[
     if request.verb is BaselineVerb.VERSION:
         return _members_at(state, request)
     if not named:
-        raise Refused("NO_NODES", "A6", "No node is named.", hint="Name one or more: see `topolog get nodes`.")
+        raise Refused("NO_NODES", "BA12", "No node is named.", hint="Name one or more: see `topolog get nodes`.")
     match request.verb:
         case BaselineVerb.SET:
             return named
@@ -207,7 +207,7 @@ def _asked_for(state: State, request: BaselineChangeRequested, before: Sequence[
         case BaselineVerb.REMOVE:
             return _without(before, named)
     message = "This coordinator does not know how the baseline is to change."
-    raise Refused("BAD_REQUEST", "A6", message, hint="Upgrade the coordinators first.")
+    raise Refused("BAD_REQUEST", "BA4", message, hint="Upgrade the coordinators first.")
 
 
 def _members_at(state: State, request: BaselineChangeRequested) -> Sequence[NodeId]:
@@ -215,10 +215,12 @@ def _members_at(state: State, request: BaselineChangeRequested) -> Sequence[Node
     if row is None:
         view = str(request.version or "none")
         message = f"The servers of view {view} are not known: it is still to come, or long ago."
-        raise Refused("VIEW_UNKNOWN", "A6", message, {"view": view}, hint="See `topolog get views`.")
+        raise Refused("VIEW_UNKNOWN", "BA12", message, {"view": view}, hint="See `topolog get views`.")
     if not row.members:
         message = f"View {request.version} has no servers, and a baseline has members."
-        raise Refused("BASELINE_EMPTY", "A6", message, {"view": str(request.version)}, hint="See `topolog get views`.")
+        raise Refused(
+            "BASELINE_EMPTY", "BA12", message, {"view": str(request.version)}, hint="See `topolog get views`."
+        )
     return row.members
 
 
@@ -227,12 +229,12 @@ def _without(before: Sequence[NodeId], named: Sequence[NodeId]) -> Sequence[Node
     if strangers := [node for node in named if node not in members]:
         message = f"No members of the baseline: {_listed(strangers)}."
         hint = "`topolog get baseline` has the members."
-        raise Refused("NOT_A_MEMBER", "A6", message, {"strangers": _listed(strangers)}, hint=hint)
+        raise Refused("NOT_A_MEMBER", "BA12", message, {"strangers": _listed(strangers)}, hint=hint)
     gone = set(named)
     after = [node for node in before if node not in gone]
     if not after:
         message = "Without these the baseline would have no members."
-        raise Refused("BASELINE_EMPTY", "A6", message, hint="`topolog baseline set` names those that are to count.")
+        raise Refused("BASELINE_EMPTY", "BA12", message, hint="`topolog baseline set` names those that are to count.")
     return after
 
 
@@ -242,7 +244,7 @@ def _check_known(state: State, after: Iterable[NodeId], before: Collection[NodeI
         message = f"Neither an online server nor a member of the baseline: {_listed(unknown)}."
         raise Refused(
             "NODE_UNKNOWN",
-            "A6",
+            "BA12",
             message,
             {"unknown": _listed(unknown)},
             hint="Start it first; see `topolog get nodes`.",
@@ -255,12 +257,12 @@ def _check_dropped(state: State, before: Sequence[NodeId], after: Sequence[NodeI
     if here := [node for node in dropped if (row := state.get(NodeRow, node)) and row.holds_lease]:
         message = f"Members that are online are not dropped: {_listed(here)}."
         hint = f"`topolog baseline drain {here[0]}` moves its copies away and takes it out; or stop it first."
-        raise Refused("MEMBER_ONLINE", "A6", message, {"online": _listed(here)}, hint=hint)
+        raise Refused("MEMBER_ONLINE", "BA13", message, {"online": _listed(here)}, hint=hint)
     last = last_copies(state, dropped, [node for node in after if node not in dropped])
     if last and not accepts_loss:
         message = f"Nobody else has a whole copy of {summed(last)}."
         hint = f"Start {_listed(dropped)} again; or accept the loss with --accept-loss."
-        raise Refused("LAST_COPY", "N16", message, {name: str(count) for name, count in last.items()}, hint=hint)
+        raise Refused("LAST_COPY", "BA14", message, {name: str(count) for name, count in last.items()}, hint=hint)
     if last:
         require(state, Operation.GROUP)
 
@@ -273,7 +275,7 @@ def _configure(state: State, request: AutoAdjustRequested, ref: RequestRef) -> D
     if not 0 < soft_ms <= hard_ms <= TIMEOUT_MS_MAX:
         message = f"0 < soft ({soft_ms} ms) <= hard ({hard_ms} ms) <= a week has to hold."
         facts = {"soft_ms": str(soft_ms), "hard_ms": str(hard_ms)}
-        raise Refused("BAD_TIMEOUT", "A7", message, facts, hint="Name both where the other one does not fit.")
+        raise Refused("BAD_TIMEOUT", "BA18", message, facts, hint="Name both where the other one does not fit.")
     if (enabled, soft_ms, hard_ms) == (row.enabled, row.soft_ms, row.hard_ms):
         return RequestUnchanged(ref, subject_of(request), None)
     return AutoAdjustConfigured(ref, enabled, soft_ms, hard_ms)

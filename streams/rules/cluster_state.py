@@ -1,4 +1,4 @@
-"""Rules of the cluster's state: when it serves, when it waits for its members (DESIGN §4.4, §4.1 Leaving, A3, A4).
+"""Rules of the cluster's state: when it serves, when it waits for its members (docs/design/baseline.md).
 
 A change of the state is done when everybody who may act has applied its start. A cluster is *cold* when so many members
 of its baseline are away that less than a quorum is left, and a partition of a persistent group has lost its last owner:
@@ -57,7 +57,7 @@ def _hold(state: State, request: HoldRequested, ref: RequestRef) -> Decision:
         return RequestUnchanged(ref, subject_of(request), None)
     if request.harmless and not request.held and not row.is_active:
         message = "The cluster is not as it was when this was asked: by now it is not active, and would go on by this."
-        raise Refused("PLAN_IS_OLD", "N5", message)
+        raise Refused("PLAN_IS_OLD", "BA9", message)
     return HoldChanged(ref, request.held)
 
 
@@ -112,7 +112,7 @@ def _change(state: State, request: ClusterStateRequested, ref: RequestRef) -> li
     target, row = request.target, cluster_state(state)
     if target is ClusterState.UNKNOWN:
         message = "This coordinator does not know the state that is asked for."
-        raise Refused("BAD_REQUEST", "A3", message, hint="Upgrade the coordinators first.")
+        raise Refused("BAD_REQUEST", "BA4", message, hint="Upgrade the coordinators first.")
     if row.target is target:
         return [RequestUnchanged(ref, subject_of(request), None)]
     rules_of_baseline.check_settled(state)
@@ -124,13 +124,13 @@ def _change(state: State, request: ClusterStateRequested, ref: RequestRef) -> li
 
 
 def _started(state: State, target: ClusterState, cause: Cause, ref: RequestRef | None) -> list[Decision]:
-    """The first activation makes baseline 0 of all servers that are online (A4.1)."""
+    """The first activation makes baseline 0 of all servers that are online (BA7)."""
     here, view = online(state), changed_view(state)
     if target is not ClusterState.ACTIVE or baseline(state) is not None:
         return [StateChangeStarted(ref, target, cause, here, view)]
     if not here:
         message = "No server is online, so there is nobody who could count."
-        raise Refused("NO_SERVERS", "A4.1", message, hint="Start a node first.")
+        raise Refused("NO_SERVERS", "BA7", message, hint="Start a node first.")
     first = rules_of_baseline.changed(state, None, here, cause)
     later = TopologyVersion(view.major, view.minor + 1)
     return [first, StateChangeStarted(ref, target, cause, here, later)]

@@ -1,8 +1,8 @@
-"""Rules of copies outside an exchange: a load has ended, a copy is no longer needed, a copy is cleared (DS5, DS6, B12).
+"""Rules of copies outside an exchange: a load has ended, a copy is no longer needed, a copy is cleared (DS5, DS6, EX8).
 
 A report names the very life of a copy: the position that made it MOVING or RENTING, and for a load the token of the
 primary that supplied it. What names another is about a copy that is no more, and is ignored; so a report may be
-repeated or late. Nothing changes while an exchange is open (PI8), and the node repeats its report until the log
+repeated or late. Nothing changes while an exchange is open (EX10), and the node repeats its report until the log
 shows it.
 """
 

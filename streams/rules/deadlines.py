@@ -1,4 +1,4 @@
-"""What must be looked at if nothing changes: rows name deadlines, the driver measures them (DESIGN §3).
+"""What must be looked at if nothing changes: rows name deadlines, the driver measures them (K14).
 
 A deadline's key names the position it counts from. The driver starts a monotonic timer when it has read that position
 back, drops it when the key is gone, and feeds the key back when the time has passed; a key that is no longer due is

@@ -1,4 +1,4 @@
-"""Rules of drains: a server hands over all it holds while it goes on serving (N10; see `events/drains.py`)."""
+"""Rules of drains: a server hands over all it holds while it goes on serving (BA21; see `events/drains.py`)."""
 
 from topolog.events import last_owners, ownership
 from topolog.events.asked import RequestRef
@@ -24,7 +24,7 @@ def decide(state: State, request: DrainRequested, ref: RequestRef) -> list[Decis
         current = baseline(state)
         is_away = current is not None and node in current.nodes
         hint = f"`topolog baseline remove {node}` drops it." if is_away else "See `topolog get nodes`."
-        raise Refused("NOT_ONLINE", "N10", message, {"node": node}, hint=hint)
+        raise Refused("NOT_ONLINE", "BA21", message, {"node": node}, hint=hint)
     if is_drained(state, node) is not request.cancelled:
         return [RequestUnchanged(ref, subject_of(request), None)]
     if request.cancelled:
@@ -33,7 +33,7 @@ def decide(state: State, request: DrainRequested, ref: RequestRef) -> list[Decis
     if not [each for each in _takers(state) if each != node]:
         message = f"Nobody else could take what {node!r} holds."
         hint = "`topolog baseline add` takes in another server first."
-        raise Refused("NOBODY_ELSE", "N10", message, {"node": node}, hint=hint)
+        raise Refused("NOBODY_ELSE", "BA21", message, {"node": node}, hint=hint)
     return [DrainStarted(ref, node, changed_view(state))]
 
 
@@ -44,7 +44,7 @@ def _cancelled(state: State, node: NodeId, ref: RequestRef) -> Decision:
     if row is not None and row.finished_at is not None and not counts:
         message = f"{node!r} is drained, and counts no more."
         hint = f"`topolog baseline add {node}` takes it in again."
-        raise Refused("DRAIN_FINISHED", "N10", message, {"node": node}, hint=hint)
+        raise Refused("DRAIN_FINISHED", "BA21", message, {"node": node}, hint=hint)
     return DrainCancelled(ref, node, changed_view(state))
 
 

@@ -1,7 +1,7 @@
 """Rules of the exchange: when one begins, what it takes in, whom it waits for and for how long, what it decides.
 
 A new exchange takes the oldest trigger; one of joins and leaves takes all of those that stand in a row behind it, and
-those that come while it is open (N1, N2, N6).
+those that come while it is open (EX22).
 
 Threats. A server that hangs, with a copy or without, and everybody's failover waits for it. A coordinator that does not
 wait, and gives away what only the silent one has; or one that begins exchange behind exchange without an end.
@@ -96,7 +96,7 @@ def decide(state: State, request: LossResetRequested | ExchangeRequested, ref: R
             return [_reset(state, request, ref)]
         case ExchangeRequested():
             if not state.count(GroupRow):
-                raise Refused("NO_GROUPS", "DESIGN 4.3", "There are no groups, so there is nothing to exchange.")
+                raise Refused("NO_GROUPS", "EX20", "There are no groups, so there is nothing to exchange.")
             return [ExchangeQueued(ref, TriggerType.REQUESTED, "", changed_view(state))]
 
 
@@ -158,7 +158,7 @@ def _reset(state: State, request: LossResetRequested, ref: RequestRef) -> Decisi
     group = group_row(state, request.name)
     if group is None:
         hint = "See `topolog get groups`."
-        raise Refused("GROUP_UNKNOWN", "DESIGN 4.3", f"There is no group {request.name!r}.", hint=hint)
+        raise Refused("GROUP_UNKNOWN", "EX1", f"There is no group {request.name!r}.", hint=hint)
     if not any(ownership.lost_in(row) for row in _rows(state, group)):
         return RequestUnchanged(ref, subject_of(request), None)
     return ExchangeQueued(ref, TriggerType.LOSS_RESET, group.name, changed_view(state))
@@ -213,7 +213,7 @@ def _takes_in(row: ExchangeRow) -> bool:
 
 
 def _alike(waiting: Iterable[Trigger]) -> tuple[Trigger, ...]:
-    """The joins and leaves before the first trigger of another kind (N2), as many of them as fit one record: while the
+    """The joins and leaves before the first trigger of another kind (EX22), as many as fit one record: while the
     cluster is INACTIVE or cold they may pile up for days."""
     return tuple(takewhile(lambda trigger: trigger.type in MERGED, islice(waiting, _TRIGGERS_MAX)))
 
@@ -222,7 +222,7 @@ def _alike(waiting: Iterable[Trigger]) -> tuple[Trigger, ...]:
 
 
 def _is_awaited(state: State, asked: Asked, responses: Responses) -> bool:
-    """Whoever has left is awaited no more (PI5), also where its leaving waits for the next exchange."""
+    """Whoever has left is awaited no more (EX24), also where its leaving waits for the next exchange."""
     row = state.get(NodeRow, asked.node)
     is_here = row is not None and row.is_member and row.incarnation == asked.incarnation
     return is_here and not responses.is_heard(asked)

@@ -1,4 +1,4 @@
-"""Rules of groups: what a request to create, alter or drop one leads to (DESIGN §4.3)."""
+"""Rules of groups: what a request to create, alter or drop one leads to (docs/design/partitions.md)."""
 
 from collections.abc import Mapping
 from typing import TypeVar
@@ -63,7 +63,7 @@ def _create(state: State, request: GroupCreationRequested, ref: RequestRef) -> D
         return RequestUnchanged(ref, subject_of(request), None)
     message = f"There is a group {row.name!r} already, and it is another one: {_listed(facts)}."
     hint = f"`topolog alter group {row.name}` changes it." if facts.keys().isdisjoint(NEVER_CHANGES) else _MAKE_ANEW
-    raise Refused("GROUP_EXISTS", "DESIGN 4.3", message, facts, hint=hint)
+    raise Refused("GROUP_EXISTS", "EX1", message, facts, hint=hint)
 
 
 def _alter(state: State, request: GroupAlterationRequested, ref: RequestRef) -> Decision:
@@ -73,7 +73,7 @@ def _alter(state: State, request: GroupAlterationRequested, ref: RequestRef) -> 
     fixed = {field: facts[field] for field in NEVER_CHANGES if field in facts}
     if fixed:
         message = f"Group {row.name!r} keeps for its whole life: {_listed(fixed)}."
-        raise Refused("GROUP_FIXED", "DESIGN 4.3", message, fixed, hint=_MAKE_ANEW)
+        raise Refused("GROUP_FIXED", "EX2", message, fixed, hint=_MAKE_ANEW)
     if not facts:
         return RequestUnchanged(ref, subject_of(request), None)
     _check(wanted)
@@ -81,7 +81,7 @@ def _alter(state: State, request: GroupAlterationRequested, ref: RequestRef) -> 
         message = (
             f"Group {row.name!r} is not as it was when this was asked: by now it could lose data by {', '.join(lost)}."
         )
-        raise Refused("PLAN_IS_OLD", "DESIGN 4.3", message, {field: facts[field] for field in lost})
+        raise Refused("PLAN_IS_OLD", "EX4", message, {field: facts[field] for field in lost})
     return GroupAltered(ref, row.name, wanted.backups, wanted.affinity, wanted.loss_policy, changed_view(state))
 
 
@@ -109,7 +109,7 @@ def _known(state: State, name: str) -> GroupRow:
     row = group_row(state, name)
     if row is None:
         hint = "See `topolog get groups`."
-        raise Refused("GROUP_UNKNOWN", "DESIGN 4.3", f"There is no group {name!r}.", hint=hint)
+        raise Refused("GROUP_UNKNOWN", "EX1", f"There is no group {name!r}.", hint=hint)
     return row
 
 

@@ -1,4 +1,4 @@
-"""Rules of the hand-over: a primary moves between two live nodes without two of them ever acting (DESIGN §4.3.5).
+"""Rules of the hand-over: a primary moves between two live nodes without two of them ever acting (EX14).
 
 Threat. The wanted primary begins while the former one still has an operation under way, or believes itself alone.
 

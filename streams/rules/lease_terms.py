@@ -22,7 +22,7 @@ def decide(state: State, request: LeaseTermsRequested, ref: RequestRef) -> list[
     if broken := contradictions(fence_ms, margin_ms, row.heartbeat_ms, *names):
         message = f"{'; '.join(broken)}."
         facts = {name: str(value) for name, value in given.items()}
-        raise Refused("BAD_TERMS", "B5", f"{message[0].upper()}{message[1:]}", facts)
+        raise Refused("BAD_TERMS", "LE36", f"{message[0].upper()}{message[1:]}", facts)
     return [LeaseTermsChanged(ref, fence_ms, margin_ms)]
 
 

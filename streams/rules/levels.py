@@ -1,4 +1,4 @@
-"""Rules of feature levels: when newer schemas may be written (K8; the argument stands in `events/levels.py`)."""
+"""Rules of feature levels: when newer schemas may be written (K28; the argument stands in `events/levels.py`)."""
 
 from collections.abc import Iterable, Mapping
 
@@ -21,15 +21,15 @@ def decide(state: State, request: LevelRaiseRequested, ref: RequestRef, newest: 
         message = (
             f"Feature level {in_force} is in force, and what is written at it stays in the log: levels never fall."
         )
-        raise Refused("LEVEL_IN_FORCE", "K8", message, {"in_force": str(in_force)})
+        raise Refused("LEVEL_IN_FORCE", "K28", message, {"in_force": str(in_force)})
     if request.level > newest:
         message = f"The coordinator that leads knows feature levels up to {newest}."
-        raise Refused("LEVEL_UNKNOWN", "K8", message, {"newest": str(newest)})
+        raise Refused("LEVEL_UNKNOWN", "K28", message, {"newest": str(newest)})
     behind = {name: level for name, level in _announced(state).items() if level < request.level}
     if behind:
         message = f"These members cannot read feature level {request.level}, upgrade or remove them: {_listed(behind)}."
         facts = {name: str(level) for name, level in behind.items()}
-        raise Refused("LEVEL_UNSUPPORTED", "K8", message, facts)
+        raise Refused("LEVEL_UNSUPPORTED", "K28", message, facts)
     return [FeatureLevelRaised(ref, request.level, tuple(sorted(node.node for node in members(state))))]
 
 
@@ -41,7 +41,7 @@ def check_joiner(state: State, joiner: Joiner) -> None:
             f"Node {joiner.node!r} reads feature levels up to {announced}, and {in_force} is in force. Upgrade it."
         )
         facts = {"announced": str(announced), "in_force": str(in_force)}
-        raise Refused("LEVEL_UNSUPPORTED", "K8", message, facts)
+        raise Refused("LEVEL_UNSUPPORTED", "K28", message, facts)
 
 
 def _announced(state: State) -> Mapping[str, int]:

@@ -1,4 +1,4 @@
-"""Rules of membership and leases: who joins, whose lease is renewed, who is out (DESIGN §4.1)."""
+"""Rules of membership and leases: who joins, whose lease is renewed, who is out (docs/design/leases.md)."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import chain
@@ -91,7 +91,7 @@ def decide(
     match request:
         case JoinRequested():
             if _is_dead(request.joiner, dead):
-                raise Refused("PROCESS_DIED", "DESIGN 4.1", _died(request.joiner), _identity(request.joiner))
+                raise Refused("PROCESS_DIED", "LE35", _died(request.joiner), _identity(request.joiner))
             return _join(state, request, ref, appended_at_ms, end)
         case NodeRemovalRequested():
             return [_stop(state, request.node, ref)]
@@ -142,7 +142,7 @@ def settle(
         lease = lease_of(state, node)
         if is_dead:
             # No wait, not even for renewals in flight: they stand in the log before NodeLeft, and the process that
-            # could have relied on them is gone (4.1 rule (a), with the whole incarnation in place of a sequence).
+            # could have relied on them is gone (LE26, with the whole incarnation in place of a sequence).
             return [_left(state, node, lease, LeaveReason.DIED)]
         if heard and heard.incarnation == node.incarnation and heard.release and heard.sequence > lease.sequence:
             return [_left(state, node, lease, LeaveReason.LEFT)]
@@ -164,7 +164,7 @@ def _identity(joiner: Joiner) -> Mapping[str, str]:
 
 
 def _ends_in_silence(node: NodeRow) -> bool:
-    """Silence proves a lease over only if the node stops by itself; for another one an operator vouches (F6, V5)."""
+    """Silence proves a lease over only if the node stops by itself; for another one an operator vouches (LE18)."""
     return node.kind is NodeKind.CLIENT or FENCING in node.capabilities or node.standing is Standing.STOPPING
 
 
@@ -211,7 +211,7 @@ def _join(state: State, request: JoinRequested, ref: RequestRef, appended_at_ms:
         return [*_withdraw(state, joiner), *_joined(state, joiner, ref, view, kinship)]
     if row.incarnation == joiner.incarnation and row.seal != joiner.seal:
         message = f"Another process of node {joiner.node!r} has joined as incarnation {joiner.incarnation}."
-        raise Refused("STALE_INCARNATION", "4.1", message, _identity(joiner), hint="It must join as a new one.")
+        raise Refused("STALE_INCARNATION", "LE21", message, _identity(joiner), hint="It must join as a new one.")
     if row.incarnation == joiner.incarnation:
         return [RequestUnchanged(ref, f"node {joiner.node}", None)]
     if _proves_it_gone(joiner, row):
@@ -254,17 +254,17 @@ def _check_joiner(state: State, joiner: Joiner) -> None:
     _check_names(joiner)
     if len(joiner.types) > DECLARED_TYPES_MAX:
         message = f"Node {joiner.node!r} declares {len(joiner.types)} types, the limit is {DECLARED_TYPES_MAX}."
-        raise Refused("TOO_LARGE", "DESIGN 1", message)
+        raise Refused("TOO_LARGE", "K23", message)
     if (chars := _chars_of(joiner)) > JOINER_CHARS_MAX:
         message = f"Node {joiner.node!r} says {chars} characters of itself, the limit is {JOINER_CHARS_MAX}."
-        raise Refused("TOO_LARGE", "DESIGN 1", message)
+        raise Refused("TOO_LARGE", "LE20", message)
     if joiner.kind is NodeKind.UNKNOWN:
-        raise Refused("BAD_NODE", "K7", f"Node {joiner.node!r} is neither SERVER nor CLIENT.")
+        raise Refused("BAD_NODE", "LE20", f"Node {joiner.node!r} is neither SERVER nor CLIENT.")
     levels.check_joiner(state, joiner)
     row = state.get(NodeRow, joiner.node)
     if row and not row.is_member and row.incarnation == joiner.incarnation:
         message = f"Incarnation {joiner.incarnation} of node {joiner.node!r} has left; it must join as a new one."
-        raise Refused("STALE_INCARNATION", "K7", message, {"left_at": str(row.left_at)})
+        raise Refused("STALE_INCARNATION", "LE21", message, {"left_at": str(row.left_at)})
 
 
 def _chars_of(joiner: Joiner) -> int:
@@ -278,15 +278,15 @@ def _check_names(joiner: Joiner) -> None:
     try:
         node_id(joiner.node)
     except BadInput as error:
-        raise Refused("BAD_NODE", "K7", error.message) from error
+        raise Refused("BAD_NODE", "LE20", error.message) from error
     for attribute, value in joiner.attributes.items():
         if not is_name(attribute, SUBJECT_CHARS_MAX) or not is_printable(value):
             limit = "An attribute has a name without blanks, and name and value can be printed"
             message = f"Node {joiner.node!r}: {limit}: {shortened(f'{attribute!r}: {value!r}')} cannot be one."
-            raise Refused("BAD_NODE", "K7", message)
+            raise Refused("BAD_NODE", "LE20", message)
     if not all(map(is_printable, (joiner.endpoint, joiner.folder, *joiner.capabilities))):
         message = f"Node {joiner.node!r}: its endpoint, folder and capabilities need characters that can be printed."
-        raise Refused("BAD_NODE", "K7", message)
+        raise Refused("BAD_NODE", "LE20", message)
 
 
 def _withdraw(state: State, joiner: Joiner) -> list[Decision]:
@@ -300,7 +300,7 @@ def _withdraw(state: State, joiner: Joiner) -> list[Decision]:
 
 
 def _refused(
-    waiting: WaitingJoinRow, code: str, message: str, facts: Mapping[str, str], rule: str = "DESIGN 4.1"
+    waiting: WaitingJoinRow, code: str, message: str, facts: Mapping[str, str], rule: str = "LE22"
 ) -> list[Decision]:
     node = waiting.joiner.node
     return [
@@ -367,7 +367,7 @@ def _is_alive(state: State, node: NodeRow, waiting: WaitingJoinRow, hearing: Hea
 def _stop(state: State, name: str, ref: RequestRef) -> Decision:
     row = state.get(NodeRow, name)
     if row is None:
-        raise Refused("NODE_UNKNOWN", "K7", f"There is no node {name!r}.", hint="See `topolog get nodes`.")
+        raise Refused("NODE_UNKNOWN", "LE28", f"There is no node {name!r}.", hint="See `topolog get nodes`.")
     if row.standing is not Standing.MEMBER:
         return RequestUnchanged(ref, f"node {name}", None)
     return LeaseStopped(ref, row.node, row.incarnation, LeaveReason.REMOVED)

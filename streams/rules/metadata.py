@@ -1,4 +1,4 @@
-"""Rules of metadata agreement: what a proposal or a removal leads to, and when a version is accepted (DESIGN §4.2)."""
+"""Rules of metadata agreement: what a proposal or a removal leads to, and when a version is accepted (ME11, ME15)."""
 
 from collections.abc import Iterable
 
@@ -38,7 +38,7 @@ def decide(state: State, request: UpdateRequested | TypeRemovalRequested, ref: R
 
 
 def declare(state: State, declared: Iterable[DeclaredType]) -> list[Decision]:
-    """The proposals that a joining node's own types lead to (J1, J2).
+    """The proposals that a joining node's own types lead to (ME28, ME29).
 
     Raises Refused if one of them contradicts the cluster's, is stale or is declared twice, or if the state of the
     cluster allows no new ones.
@@ -48,7 +48,7 @@ def declare(state: State, declared: Iterable[DeclaredType]) -> list[Decision]:
     for each in declared:
         definition = each.definition
         if definition.type_id in seen:
-            raise Refused("BAD_DEFINITION", "J1", f"Type {definition.name!r} is declared twice by one joining node.")
+            raise Refused("BAD_DEFINITION", "ME28", f"Type {definition.name!r} is declared twice by one joining node.")
         seen.add(definition.type_id)
         merged = _merged(state, definition, each.version)
         if merged is not _pending(state, definition.name):
@@ -93,13 +93,15 @@ def _propose(state: State, request: UpdateRequested, ref: RequestRef) -> Decisio
 def _remove(state: State, request: TypeRemovalRequested, ref: RequestRef) -> Decision:
     row = type_row(state, request.type_name)
     if row is None or row.name != request.type_name:
-        raise Refused("TYPE_UNKNOWN", "X2", f"There is no type {request.type_name!r}.", hint="See `topolog get types`.")
+        raise Refused(
+            "TYPE_UNKNOWN", "ME23", f"There is no type {request.type_name!r}.", hint="See `topolog get types`."
+        )
     if row.removing:
-        raise Refused("TYPE_REMOVING", "X2", f"Type {row.name!r} is being removed already.")
+        raise Refused("TYPE_REMOVING", "ME23", f"Type {row.name!r} is being removed already.")
     if row.pending_version != row.accepted_version:
         facts = {"pending_version": str(row.pending_version), "accepted_version": str(row.accepted_version)}
         message = f"Type {row.name!r} is being updated: version {row.pending_version} is not accepted yet. Try again."
-        raise Refused("TYPE_BUSY", "X2", message, facts)
+        raise Refused("TYPE_BUSY", "ME23", message, facts)
     return MetadataRemoveProposed(ref, row.name, row.pending_version)
 
 
@@ -119,20 +121,20 @@ def _merged(state: State, definition: ObjectType, based_on: int) -> ObjectType:
     try:
         validate(definition)
     except BadInput as error:
-        raise Refused("BAD_DEFINITION", "A1", error.message) from error
+        raise Refused("BAD_DEFINITION", "ME2", error.message) from error
     floor, newest = floor_of(state, name), _last_version(state, name)
     if not 0 <= based_on <= newest:
         facts = {"based_on": str(based_on), "newest": str(newest)}
-        raise Refused("VERSION_UNKNOWN", "U5", f"Type {name!r} never had version {based_on}.", facts)
+        raise Refused("VERSION_UNKNOWN", "ME12", f"Type {name!r} never had version {based_on}.", facts)
     if 0 < based_on <= floor:
         facts = {"based_on": str(based_on), "floor": str(floor)}
         message = (
             f"Type {name!r} was removed at version {floor}; what was built on version {based_on} cannot come back."
         )
-        raise Refused("STALE_METADATA", "X5", message, facts)
+        raise Refused("STALE_METADATA", "ME26", message, facts)
     row = type_row(state, name)
     if row is not None and row.removing:
-        raise Refused("TYPE_REMOVING", "U6", f"Type {name!r} is being removed. Propose it again when that is done.")
+        raise Refused("TYPE_REMOVING", "ME24", f"Type {name!r} is being removed. Propose it again when that is done.")
     _check_size(definition)
     merged = merge(row.pending if row else None, definition)
     _check_size(merged)
@@ -142,7 +144,7 @@ def _merged(state: State, definition: ObjectType, based_on: int) -> ObjectType:
 def _check_size(definition: ObjectType) -> None:
     if (size := size_bytes(definition)) > DEFINITION_BYTES_MAX:
         message = f"Type {definition.name!r} would take {size} bytes, the limit is {DEFINITION_BYTES_MAX}."
-        raise Refused("TOO_LARGE", "DESIGN 1", message, {"bytes": str(size)})
+        raise Refused("TOO_LARGE", "ME30", message, {"bytes": str(size)})
 
 
 def _rejected(state: State, definition: ObjectType, ref: RequestRef, conflict: MergeConflict) -> MetadataUpdateRejected:

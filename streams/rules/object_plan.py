@@ -1,4 +1,4 @@
-"""What a change does, given the objects as they are: statements become steps, or are refused (leases B4, DESIGN §4.5).
+"""What a change does, given the objects as they are: statements become steps, or are refused (docs/design/tables.md).
 
 Statements follow each other: a later one sees what the earlier ones of its change have made. What is asked for and is
 so already leads to no step. Who drops a database drops all that is in it, who drops a table its grants; a table that a
@@ -69,7 +69,7 @@ def _check_not_touched(touched: set[str], step: Step, statement: Statement) -> N
     for name in filter(None, (step.name, step.new_name)):
         if name in touched:
             message = f"{name!r} goes with {statement.name!r}, and an earlier statement of the change has changed it."
-            raise Refused("NAMED_TWICE", "B4", message, {"object": name}, hint="Leave the earlier one out.")
+            raise Refused("NAMED_TWICE", "TA4", message, {"object": name}, hint="Leave the earlier one out.")
         touched.add(name)
 
 
@@ -141,7 +141,7 @@ def _check_planned_on(state: State, statement: Statement) -> None:
     if found != statement.planned_on:
         facts = {"planned_on": str(statement.planned_on), "found": str(found)}
         message = f"{statement.name!r} is not as it was when this was planned. Make the plan again."
-        raise Refused("PLAN_IS_OLD", "DESIGN 4.5", message, facts)
+        raise Refused("PLAN_IS_OLD", "TA11", message, facts)
 
 
 def _steps(draft: _Draft, statement: Statement) -> list[Step]:
@@ -152,10 +152,10 @@ def _steps(draft: _Draft, statement: Statement) -> list[Step]:
         if statement.if_needed:
             return []
         message = f"There is no {_noun(statement.kind)} {statement.name!r}."
-        raise Refused("OBJECT_UNKNOWN", "B4", message, {"object": statement.name})
+        raise Refused("OBJECT_UNKNOWN", "TA5", message, {"object": statement.name})
     if found.kind is not statement.kind:
         message = f"{statement.name!r} is no {_noun(statement.kind)}, it is a {_noun(found.kind)}."
-        raise Refused("OBJECT_OF_ANOTHER_KIND", "B4", message, {"object": statement.name, "kind": found.kind.value})
+        raise Refused("OBJECT_OF_ANOTHER_KIND", "TA5", message, {"object": statement.name, "kind": found.kind.value})
     match statement.verb:
         case Verb.ALTER:
             return _alter(draft, statement, found)
@@ -169,7 +169,7 @@ def _create(draft: _Draft, statement: Statement, found: Standing | None) -> list
         if statement.if_needed and found.kind is statement.kind:
             return []
         message = f"There is a {_noun(found.kind)} {found.name!r} already."
-        raise Refused("OBJECT_EXISTS", "B4", message, {"object": found.name, "kind": found.kind.value})
+        raise Refused("OBJECT_EXISTS", "TA5", message, {"object": found.name, "kind": found.kind.value})
     definition = statement.definition
     assert definition is not None, "a statement that creates has a definition"
     match statement.kind:
@@ -197,7 +197,7 @@ def _required(draft: _Draft, kind: ObjectKind, name: str, needed_by: str) -> Sta
 
 
 def _miss(needed_by: str, what: str) -> NoReturn:
-    raise Refused("OBJECT_UNKNOWN", "B4", f"{needed_by!r} needs {what}, which is not there.", {"object": needed_by})
+    raise Refused("OBJECT_UNKNOWN", "TA5", f"{needed_by!r} needs {what}, which is not there.", {"object": needed_by})
 
 
 def _numbered(columns: Iterable[Column]) -> tuple[Column, ...]:
@@ -210,7 +210,7 @@ def _shown(draft: _Draft, name: str, view: Definition) -> tuple[Column, ...]:
     has, shown = {each.name for each in columns}, [each.name for each in view.columns or columns]
     if missing := next((each for each in shown if each not in has), None):
         message = f"View {name!r}: table {view.over!r} has no column {missing!r}."
-        raise Refused("COLUMN_UNKNOWN", "B4", message, {"object": name, "column": missing})
+        raise Refused("COLUMN_UNKNOWN", "TA7", message, {"object": name, "column": missing})
     return tuple(each for each in columns if each.name in set(shown))
 
 
@@ -326,7 +326,7 @@ def _check_free(table: Standing, held: Column, action: ColumnAction, shown: Mapp
         view = shown[held.number]
         message = f"Column {held.name!r} of table {table.name!r} is shown by view {view!r}."
         facts = {"object": table.name, "column": held.name, "used_by": view}
-        raise Refused("IN_USE", "B4", message, facts, hint=f"`topolog drop view {view}` first.")
+        raise Refused("IN_USE", "TA8", message, facts, hint=f"`topolog drop view {view}` first.")
 
 
 def _check_no_key(table: Standing, held: Column, action: ColumnAction) -> None:
@@ -335,14 +335,14 @@ def _check_no_key(table: Standing, held: Column, action: ColumnAction) -> None:
 
 
 def _refuse(table: Standing, action: ColumnAction, code: str, text: str) -> NoReturn:
-    raise Refused(code, "B4", f"Table {table.name!r} {text}", {"object": table.name, "column": action.name})
+    raise Refused(code, "TA7", f"Table {table.name!r} {text}", {"object": table.name, "column": action.name})
 
 
 def _rename(draft: _Draft, statement: Statement, found: Standing) -> list[Step]:
     taken = draft.get(statement.new_name)
     if taken is not None:
         message = f"There is a {_noun(taken.kind)} {taken.name!r} already."
-        raise Refused("OBJECT_EXISTS", "B4", message, {"object": taken.name, "kind": taken.kind.value})
+        raise Refused("OBJECT_EXISTS", "TA5", message, {"object": taken.name, "kind": taken.kind.value})
     users = draft.users(found.name)
     return [
         Step(Verb.RENAME, found.kind, found.name, found.definition, statement.new_name),
@@ -363,12 +363,12 @@ def _check_unused(found: Standing, users: list[Standing]) -> None:
     if users:
         names = ", ".join(sorted(each.name for each in users)[:10])
         message = f"{found.name!r} is named by {names}."
-        raise Refused("IN_USE", "B4", message, {"object": found.name, "used_by": names}, hint="Drop these first.")
+        raise Refused("IN_USE", "TA8", message, {"object": found.name, "used_by": names}, hint="Drop these first.")
 
 
 def _harm(statement: Statement, what: str) -> NoReturn:
     message = f"{statement.name!r} is not as it was when this was asked: by now {what}."
-    raise Refused("PLAN_IS_OLD", "DESIGN 4.5", message, {"object": statement.name})
+    raise Refused("PLAN_IS_OLD", "TA11", message, {"object": statement.name})
 
 
 def _drop(draft: _Draft, statement: Statement, found: Standing) -> Iterator[Step]:

@@ -1,4 +1,4 @@
-"""Rules of schema change: what a request leads to, and when a change is committed or rolled back (DESIGN §4.5, B4).
+"""Rules of schema change: what a request leads to, and when a change is committed or rolled back (TA14, TA15).
 
 The argument stands in `events/objects.py`, the line in which changes wait in `events/claims.py`.
 """
@@ -123,12 +123,12 @@ def _begin(state: State, request: SchemaChangeRequested, ref: RequestRef) -> Dec
     check_statements(statements)
     if deadline_ms is not None and not 1 <= deadline_ms <= DEADLINE_MS_MAX:
         message = f"A deadline is 1 to {DEADLINE_MS_MAX} ms, and not {deadline_ms}."
-        raise Refused("BAD_STATEMENT", "V6", message, {"deadline_ms": str(deadline_ms)})
+        raise Refused("BAD_STATEMENT", "TA20", message, {"deadline_ms": str(deadline_ms)})
     if (dropping := _dropped_already(state, statements)) is not None:
         return RequestUnchanged(ref, f"change {dropping}", None)
     if len(line(state)) >= CHANGES_OPEN_MAX:
         message = f"{CHANGES_OPEN_MAX} changes are under way. Ask again when some of them are over."
-        raise Refused("TOO_MANY_CHANGES", "DESIGN 4.5", message)
+        raise Refused("TOO_MANY_CHANGES", "TA34", message)
     for statement in statements:
         _check_not_dropped(state, statement)
     if must_wait(state, claims_of(state, statements), _LATEST):
@@ -147,12 +147,12 @@ def _planned(state: State, statements: tuple[Statement, ...]) -> tuple[Step, ...
     if size > STEPS_BYTES_MAX:
         message = f"The change would touch {len(steps)} objects, whose definitions are {size} bytes."
         message += f" At most {STEPS_BYTES_MAX} are possible: make it in several."
-        raise Refused("TOO_LARGE", "DESIGN 1", message, {"objects": str(len(steps)), "bytes": str(size)})
+        raise Refused("TOO_LARGE", "TA34", message, {"objects": str(len(steps)), "bytes": str(size)})
     return steps
 
 
 def _dropped_already(state: State, statements: tuple[Statement, ...]) -> Position | None:
-    """Who drops what is being dropped, or goes with what is, has what he asks for (B4)."""
+    """Who drops what is being dropped, or goes with what is, has what he asks for (TA6)."""
     if len(statements) > 1 or statements[0].verb is not Verb.DROP:
         return None
     found = (_dropping(state, name) for name in _going_with(statements[0]))
@@ -178,7 +178,7 @@ def _check_not_dropped(state: State, statement: Statement) -> None:
             facts = {"object": name, "change": str(dropping)}
             message = f"{name!r} is being deleted by change {dropping}."
             hint = f"`topolog wait change/{dropping}`, then try again; `topolog cancel change/{dropping}` keeps it."
-            raise Refused("BEING_DELETED", "B4", message, facts, hint=hint)
+            raise Refused("BEING_DELETED", "TA6", message, facts, hint=hint)
 
 
 def _dropping(state: State, name: str) -> Position | None:
@@ -194,14 +194,14 @@ def _cancel(state: State, request: ChangeCancellationRequested, ref: RequestRef)
     row = change_row(state, request.change)
     if row is None:
         message = f"There is no change {request.change}, or it is long over."
-        raise Refused("CHANGE_UNKNOWN", "DESIGN 4.5", message, {"change": str(request.change)})
+        raise Refused("CHANGE_UNKNOWN", "TA21", message, {"change": str(request.change)})
     if row.status is ChangeStatus.ROLLED_BACK:
         return RequestUnchanged(ref, subject_of(request), None)
     if not row.is_open:
         message = f"Change {row.number} is committed; what it has done can be changed back, and not taken back."
-        raise Refused("CHANGE_COMMITTED", "I5", message, {"change": str(row.number)})
+        raise Refused("CHANGE_COMMITTED", "TA21", message, {"change": str(row.number)})
     message = shortened(f"Change {row.number} was cancelled by {request.actor or ref.requester}.")
-    return SchemaChangeRolledBack(ref, row.number, "CANCELLED", "DESIGN 4.5", message, {})
+    return SchemaChangeRolledBack(ref, row.number, "CANCELLED", "TA21", message, {})
 
 
 def _confirm(state: State, request: DeletionsConfirmed, ref: RequestRef) -> Decision:
@@ -227,13 +227,13 @@ def _forbidden(state: State, changes: Sequence[Position]) -> list[Decision]:
 
 
 def _blocked(state: State, prepared: Sequence[Position], blocks: Blocks) -> list[Decision]:
-    """A member that cannot apply a change ends it, whoever else has applied it (V2)."""
+    """A member that cannot apply a change ends it, whoever else has applied it (TA19)."""
     for node, (incarnation, said) in blocks.items():
         row, member = _prepared_at(state, prepared, said.position), state.get(NodeRow, node)
         if row and member and member.holds_lease and member.incarnation == incarnation:
             facts = {"node": node, "code": said.code, "message": said.message}
             kept, message = told_of(facts, f"Node {node!r} cannot apply it: {said.message}")
-            return [SchemaChangeRolledBack(None, row.number, "BLOCKED", "V2", message, kept)]
+            return [SchemaChangeRolledBack(None, row.number, "BLOCKED", "TA19", message, kept)]
     return []
 
 
@@ -275,7 +275,7 @@ def _out_of_time(state: State, late: Collection[str]) -> list[Decision]:
 
 def _given_up(row: ChangeRow) -> Decision:
     message = f"Change {row.number} was not committed within {row.deadline_ms} ms."
-    return SchemaChangeRolledBack(None, row.number, "DEADLINE", "V6", message, {"deadline_ms": str(row.deadline_ms)})
+    return SchemaChangeRolledBack(None, row.number, "DEADLINE", "TA20", message, {"deadline_ms": str(row.deadline_ms)})
 
 
 def _next_in_line(state: State, ready: Sequence[Position]) -> list[Decision]:

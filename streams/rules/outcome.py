@@ -11,12 +11,12 @@ owns what the log does not list is believed to hold something stale, never to ow
 A copy is *present* if the log lists it from behind its node's joining, or if the node's answer says that it is whole
 (DS10). Who is *heard* has answered this exchange, or has applied its question: it is there.
 
-    somebody acts          goes on acting (L1, L2, DS14): whoever the affinity wants besides loads from it as MOVING
-    a present owner        one that is heard acts, the wanted primary before others, then who counts highest (L3)
+    somebody acts          goes on acting (EX13, DS14): whoever the affinity wants besides loads from it as MOVING
+    a present owner        one that is heard acts, the wanted primary before others, then who counts highest (EX26)
     none that is heard     the partition is paused and waits for the first of them (DS10): row and token stay
     an owner may be back   it is paused and waits for the answers of the owners that are members (DS12)
     no owner is present    it is lost and awaits its absent owners (DS2); the policy IGNORE begins it empty
-    there never was one    all that are wanted and heard own it, empty (L9, K11); it waits for the first of them
+    there never was one    all that are wanted and heard own it, empty (EX27); it waits for the first of them
 
 Who is not heard is not newly listed (DS15), for writes would wait for it: the partition waits for it, served by others.
 
@@ -200,7 +200,7 @@ def _exists(copy: Copy, present: Members) -> bool:
 
 
 def _preferred(nodes: Sequence[NodeNumber], wanted: Sequence[NodeNumber], present: Members) -> NodeNumber:
-    """The wanted primary if it is one of them, else the highest counter, else the order of the affinity (L3, K3)."""
+    """The wanted primary if it is one of them, else the highest counter, else the order of the affinity (EX26)."""
     if wanted and wanted[0] in nodes:
         return wanted[0]
     order = {node: number for number, node in enumerate(wanted)}
@@ -223,7 +223,7 @@ def _served(held: Sequence[Copy], wanted: Sequence[NodeNumber], present: Members
 
 
 def _state_of_wanted(state: PartitionState | None) -> PartitionState:
-    """An owner stays one; anything else loads, also what was about to be cleared (B12)."""
+    """An owner stays one; anything else loads, also what was about to be cleared (EX8)."""
     return _OWNING if state is _OWNING else _MOVING
 
 

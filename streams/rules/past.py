@@ -1,4 +1,4 @@
-"""How the past of a node that wants to join agrees with the log (DESIGN §4.4; why, stands in `events/views.py`).
+"""How the past of a node that wants to join agrees with the log (BA23; why, stands in `events/views.py`).
 
 It is judged when the node's former life has ended in the log, and its disk is locked by the one that joins. Whoever has
 written where the log does not go is refused, with what both sides did and what to do about it; nothing is ever wiped.
@@ -93,7 +93,7 @@ def check(state: State, log_id: bytes, end: Position, node: NodeId, past: Past |
                 "short, or is an older copy."
             )
             hint = f"Start it with the log that it comes from, which has what it wrote. {_empty_folder(judged, copies)}"
-            raise Refused(judged.kinship.value, "DESIGN 4.4", message, facts, hint=hint)
+            raise Refused(judged.kinship.value, "BA23", message, facts, hint=hint)
         case Kinship.FORKED, Past():
             copies = _copies(state, node)
             facts = {**_parted(state, past, judged), **copies}
@@ -102,7 +102,7 @@ def check(state: State, log_id: bytes, end: Position, node: NodeId, past: Past |
                 f"has position {facts['theirs_position']} (chain {facts['theirs_chain']}), and this log {_ours(facts)}."
             )
             hint = f"Start it in the cluster that it comes from. {_empty_folder(judged, copies)}"
-            raise Refused(judged.kinship.value, "DESIGN 4.4", message, facts, hint=hint)
+            raise Refused(judged.kinship.value, "BA23", message, facts, hint=hint)
 
 
 def check_shape(node: NodeId, past: Past | None) -> None:
@@ -115,12 +115,12 @@ def check_shape(node: NodeId, past: Past | None) -> None:
             f"The past that node {node!r} has sent names {len(past.points)} places, the limit is {PAST_POINTS_MAX}."
         )
         hint = f"Its library or its {FILE_NAME} is at fault. Start it with an empty folder: it loads all anew."
-        raise Refused("BAD_PAST", "DESIGN 4.4", message, {"points": str(len(past.points))}, hint=hint)
+        raise Refused("BAD_PAST", "BA28", message, {"points": str(len(past.points))}, hint=hint)
     if not past.points or any(one.position >= other.position for one, other in pairwise(past.points)):
         message = f"The past that node {node!r} has sent names no places, or not in the order of the log."
         facts = {"points": ", ".join(str(point.position) for point in past.points)}
         hint = f"Its library or its {FILE_NAME} is at fault. Start it with an empty folder: it loads all anew."
-        raise Refused("BAD_PAST", "DESIGN 4.4", message, facts, hint=hint)
+        raise Refused("BAD_PAST", "BA28", message, facts, hint=hint)
 
 
 def _foreign(log_id: bytes, node: NodeId, past: Past) -> Refused:
@@ -131,7 +131,7 @@ def _foreign(log_id: bytes, node: NodeId, past: Past) -> Refused:
     else:
         message = f"The folder of node {node!r} is that of node {past.node!r}."
     hint = "Give the node its own folder, or an empty one; start that folder's node where it belongs."
-    return Refused(Kinship.FOREIGN.value, "DESIGN 4.4", message, facts, hint=hint)
+    return Refused(Kinship.FOREIGN.value, "BA23", message, facts, hint=hint)
 
 
 def _parted(state: State, past: Past, judged: Judged) -> dict[str, str]:

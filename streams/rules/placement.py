@@ -1,4 +1,4 @@
-"""Whom a group's partitions are wanted on: the affinity's choice over the baseline, or the servers (A1.2, C4, DS19).
+"""Whom a group's partitions are wanted on: the affinity's choice over the baseline, or the servers (BA11, DS19).
 
 The members of the baseline are chosen from whether they are here or not, so that nothing moves when one is away. Only
 where a partition cannot begin, because all that are chosen for it are away, others take their place.

@@ -1,4 +1,4 @@
-"""Rules of anti-entropy: what a request leads to, and what follows from reports and deadlines (D.6).
+"""Rules of anti-entropy: what a request leads to, and what follows from reports and deadlines (docs/design/repair.md).
 
 The argument stands in `events/repair.py`. Sessions as a whole are in `repair_sessions.py`, what they compare in
 `repair_spec.py`, the steps of a segment in `repair_steps.py`, reports in `repair_reports.py`.
@@ -77,7 +77,7 @@ def deadlines(state: State, row: SessionRow | SegmentRow | ScheduleRow) -> list[
 def settle(state: State, passed: Collection[str], end: Position, at_ms: int) -> list[Decision]:
     """What follows for sessions and schedules. `passed`: keys of deadlines; folded, the result may make more due.
 
-    `at_ms`: wall time, by which a session that begins now judges what is forgotten (scenario 32).
+    `at_ms`: wall time, by which a session that begins now judges what is forgotten (RE23).
     """
     busy = occupied(state)
     for row in open_sessions(state):
@@ -108,12 +108,12 @@ def _of_session(
 
 
 def _rests(row: SessionRow, passed: Collection[str]) -> bool:
-    """Whether the pause behind the last segments is not over yet (B.2)."""
+    """Whether the pause behind the last segments is not over yet (RE26)."""
     return _rest_ms(row) > 0 and row.rested_at is not None and _rest_key(row) not in passed
 
 
 def _rest_ms(row: SessionRow) -> int:
-    """Behind segments of d ms at an intensity of i: d / i - d (scenario 41)."""
+    """Behind segments of d ms at an intensity of i: d / i - d (RE26)."""
     return row.worked_ms * 100 // row.definition.intensity - row.worked_ms
 
 

@@ -1,9 +1,9 @@
-"""Rules of what validators and the rendezvous report: what counts, what is a repeat, what comes too late (D.6).
+"""Rules of what validators and the rendezvous report: what counts, what is a repeat, what comes too late (RE5, RE6).
 
 Whoever reports may be a process that was given up long ago, or say the same twice. A report counts if it is on the task
 as it stands, in its newest attempt, by the process that serves the replica now; the first one wins. An equal repeat is
-unchanged; another tree under the same attempt is a conflict, for one read point has one tree (scenario 17); all others
-are late facts: they are in the log as refusals, and change nothing (scenario 18).
+unchanged; another tree under the same attempt is a conflict, for one read point has one tree (RE5); all others
+are late facts: they are in the log as refusals, and change nothing (RE6).
 """
 
 from collections.abc import Collection
@@ -109,7 +109,7 @@ def _check_life(state: State, request: TaskReported) -> None:
     assert owner is not None
     row = replica(state, owner.definition.table, request.task.replica)
     if row is None or row.life != request.life:
-        raise Refused("SUPERSEDED", "D.6", "This process does not serve the replica any more.")
+        raise Refused("SUPERSEDED", "RE9", "This process does not serve the replica any more.")
 
 
 def _check_result(row: SegmentRow, name: str, result: Result) -> None:
@@ -123,7 +123,7 @@ def _check_result(row: SegmentRow, name: str, result: Result) -> None:
     has_digest = len(result.digest) == (_DIGEST_BYTES if kind in _PAGED else 0)
     is_cut = cut is None or (kind is TaskKind.PREPARE and len(cut.name) <= CUT_CHARS_MAX and len(cut.schema) <= 64)
     if not (counts and has_digest and (is_cut or cut == row.cuts.get(name))):
-        raise Refused("BAD_REPORT", "D.6", "The result of the task cannot be right.")
+        raise Refused("BAD_REPORT", "RE6", "The result of the task cannot be right.")
 
 
 def _compared(state: State, request: ComparisonReported, ref: RequestRef) -> list[Decision]:
@@ -139,7 +139,7 @@ def _compared(state: State, request: ComparisonReported, ref: RequestRef) -> lis
     is_asked = (pair.left, pair.right) in pairs(owner, row)
     counts = 0 <= pair.leaves <= pair.leaves_compared <= RING and 0 <= pair.leaf_rows_max <= pair.rows <= COUNT_MAX
     if not is_asked or not counts or bool(pair.ranges) is not bool(pair.leaves):
-        raise Refused("BAD_REPORT", "D.6", "The comparison is not one of those that are asked for.")
+        raise Refused("BAD_REPORT", "RE6", "The comparison is not one of those that are asked for.")
     _check_ranges(row, pair.ranges)
     return [PairCompared(ref, request.session, request.segment, request.step, pair)]
 
@@ -154,7 +154,7 @@ def _found(state: State, request: FindingsReported, ref: RequestRef) -> list[Dec
             return [RequestUnchanged(ref, subject_of(request), None)]
         raise _late("These rows have been compared already.")
     if not (_are_sound(row, findings) and all(_may_be_sent(owner, row, copy) for copy in findings.copies)):
-        raise Refused("BAD_REPORT", "D.6", "The findings cannot be right.")
+        raise Refused("BAD_REPORT", "RE6", "The findings cannot be right.")
     _check_ranges(row, findings.ranges)
     return [RowsCompared(ref, request.session, request.segment, request.step, findings)]
 
@@ -180,7 +180,7 @@ def _are_sound(row: SegmentRow, findings: Findings) -> bool:
 
 
 def _may_be_sent(owner: SessionRow, row: SegmentRow, copy: Copy) -> bool:
-    """Whether the session's policy allows such a copy, whoever has planned it (D.5.9)."""
+    """Whether the session's policy allows such a copy, whoever has planned it (RE2)."""
     definition, names = owner.definition, present(row)
     is_right = definition.policy is not Policy.PULL or copy.source == definition.source
     return (
@@ -198,7 +198,7 @@ def _current(state: State, number: Position, index: int, step: int) -> tuple[Ses
     """The session and the segment whose present step this is."""
     owner = session(state, number)
     if owner is None:
-        raise Refused("UNKNOWN_SESSION", "scenario 18", f"There is no session {number}.")
+        raise Refused("UNKNOWN_SESSION", "RE6", f"There is no session {number}.")
     row = segment(state, number, index)
     if row is None or row.step is None:
         raise _late("The session or its segment has ended.")
@@ -225,8 +225,8 @@ def _check_ranges(row: SegmentRow, ranges: Ranges) -> None:
     assert row.step is not None
     is_set = union(ranges) == ranges and len(ranges) <= max(RANGES_MAX, len(row.step.ranges))
     if not is_set or not contains(row.step.ranges, ranges):
-        raise Refused("BAD_REPORT", "A.5", "The report names tokens that were not asked for.")
+        raise Refused("BAD_REPORT", "RE12", "The report names tokens that were not asked for.")
 
 
 def _late(message: str) -> Refused:
-    return Refused("LATE_FACT", "scenario 18", message)
+    return Refused("LATE_FACT", "RE6", message)

@@ -1,4 +1,4 @@
-"""Rules of sessions: what is opened, queued, refused, altered and aborted, and how a session ends (D.6).
+"""Rules of sessions: what is opened, queued, refused, altered and aborted, and how a session ends (RE1, RE28).
 
 The argument stands in `events/repair.py`, what is compared in `repair_spec.py`, what a segment does in
 `repair_steps.py`.
@@ -74,7 +74,7 @@ def requested(
     if others and not definition.queues:
         hint = "--queue waits for it."
         raise Refused(
-            "OVERLAP", "scenario 26", overlap_with(others[0], definition), {"session": str(others[0].number)}, hint=hint
+            "OVERLAP", "RE27", overlap_with(others[0], definition), {"session": str(others[0].number)}, hint=hint
         )
     if others:
         return [SessionQueued(ref, definition)]
@@ -83,12 +83,12 @@ def requested(
 
 def check_room(state: State) -> None:
     if len(open_sessions(state)) >= SESSIONS_OPEN_MAX:
-        raise Refused("TOO_MANY_SESSIONS", "D.6", f"{SESSIONS_OPEN_MAX} sessions are open already.")
+        raise Refused("TOO_MANY_SESSIONS", "RE28", f"{SESSIONS_OPEN_MAX} sessions are open already.")
 
 
 def reviewed(definition: SessionDefinition, at_ms: int) -> SessionDefinition:
     """By the later of both clocks: what began to wait long ago, or was asked for by a clock that is behind, knows
-    nothing of what has been forgotten meanwhile (scenario 32)."""
+    nothing of what has been forgotten meanwhile (RE23)."""
     return msgspec.structs.replace(definition, reviewed_at_ms=max(definition.reviewed_at_ms, at_ms))
 
 
@@ -164,7 +164,7 @@ def _check_size(begun: SessionOpened) -> None:
     if (size := len(CODEC.encode(begun))) > OPENED_BYTES_MAX:
         message = f"The session would take {size} bytes, the limit is {OPENED_BYTES_MAX}."
         hint = "Fewer segments, columns or ranges make it smaller."
-        raise Refused("TOO_LARGE", "DESIGN 1", message, {"bytes": str(size)}, hint=hint)
+        raise Refused("TOO_LARGE", "RE28", message, {"bytes": str(size)}, hint=hint)
 
 
 def effective(state: State, definition: SessionDefinition) -> SessionDefinition:
@@ -203,7 +203,7 @@ def _by_tokens(definition: SessionDefinition, tokens: str) -> SessionDefinition:
     if definition.tokens not in ("", tokens) and definition.ranges != (FULL,):
         message = "The ranges are of other tokens: rows get theirs by another key, another mode or other boundaries."
         hint = "Ask with the mode and the columns of the preview, or make a new one."
-        raise Refused("OTHER_TOKENS", "D.5.3", message, {"ranges": definition.tokens, "session": tokens}, hint=hint)
+        raise Refused("OTHER_TOKENS", "RE15", message, {"ranges": definition.tokens, "session": tokens}, hint=hint)
     return msgspec.structs.replace(definition, tokens=tokens)
 
 
@@ -211,11 +211,11 @@ def _preview(state: State, definition: SessionDefinition, number: Position) -> S
     row = session(state, number)
     if row is None or row.definition.table != definition.table or row.definition.kind is not SessionKind.PREVIEW:
         message = f"There is no preview {number} of table {definition.table!r}."
-        raise Refused("NO_PREVIEW", "DESIGN 4.6", message, hint="`topolog get sessions` lists them.")
+        raise Refused("NO_PREVIEW", "RE29", message, hint="`topolog get sessions` lists them.")
     if not row.status.is_end:
-        raise Refused("NOT_ENDED", "DESIGN 4.6", f"Preview {number} has not ended yet.")
+        raise Refused("NOT_ENDED", "RE29", f"Preview {number} has not ended yet.")
     if not row.differing:
-        raise Refused("NOTHING_DIFFERS", "DESIGN 4.6", f"Preview {number} has found no row that differs.")
+        raise Refused("NOTHING_DIFFERS", "RE29", f"Preview {number} has found no row that differs.")
     return row
 
 
@@ -225,7 +225,7 @@ def participants(state: State, definition: SessionDefinition) -> list[ReplicaDef
     if not rows:
         message = f"No replica of a table {definition.table!r} is declared."
         hint = "`topolog run validator --replica TABLE@NAME=SOURCE` declares one."
-        raise Refused("UNKNOWN_TABLE", "DESIGN 4.6", message, hint=hint)
+        raise Refused("UNKNOWN_TABLE", "RE28", message, hint=hint)
     initiator = definition.initiator or definition.source or definition.node
     for name in (*definition.replicas, *filter(None, (initiator, definition.source))):
         if name not in rows:
@@ -240,12 +240,12 @@ def participants(state: State, definition: SessionDefinition) -> list[ReplicaDef
         where = f" in datacenter {definition.datacenter!r}" if definition.datacenter else ""
         message = f"{len(chosen)} replicas{where} would be compared: it takes 1 to {REPLICAS_MAX}."
         hint = f"`topolog get replicas {definition.table}` shows what there is, and in which datacenter."
-        raise Refused("BAD_REPLICAS", "DESIGN 4.6", message, hint=hint)
+        raise Refused("BAD_REPLICAS", "RE28", message, hint=hint)
     for name in filter(None, (definition.node, definition.initiator)):
         if all(each.name != name for each in chosen):
             message = f"Replica {name!r} would not be compared: it is not one of those that are asked for."
             hint = "The names of the replicas, and the datacenter, must leave it in."
-            raise Refused("BAD_REPLICAS", "DESIGN 4.6", message, hint=hint)
+            raise Refused("BAD_REPLICAS", "RE28", message, hint=hint)
     _check_policy(definition, chosen)
     return sorted(chosen, key=lambda each: (each.name != initiator, each.name))
 
@@ -267,14 +267,14 @@ def _check_policy(definition: SessionDefinition, chosen: Sequence[ReplicaDefinit
     }
     for message, holds in wrong.items():
         if holds:
-            raise Refused("BAD_POLICY", "D.5.9", message)
+            raise Refused("BAD_POLICY", "RE2", message)
 
 
 def _check(definition: SessionDefinition) -> None:
     enums = (definition.kind, definition.policy, definition.order, definition.rendezvous, definition.strength)
     for each in (*enums, definition.mode):
         if each.value == "UNKNOWN":
-            raise Refused("BAD_DEFINITION", "D.6", f"The session's {type(each).__name__.lower()} is not known here.")
+            raise Refused("BAD_DEFINITION", "RE28", f"The session's {type(each).__name__.lower()} is not known here.")
     for name, (least, most) in _LIMITS.items():
         _check_number(name, getattr(definition, name), least, most)
     if definition.bits:
@@ -285,20 +285,20 @@ def _check(definition: SessionDefinition) -> None:
     names = (*texts, definition.tokens, *definition.replicas, *definition.columns, *definition.ignored)
     too_long = any(len(name) > SUBJECT_CHARS_MAX for name in names)
     if too_long or len(names) > COLUMNS_MAX or len(definition.ranges) > RANGES_MAX or not definition.table:
-        raise Refused("BAD_DEFINITION", "D.6", "The session's names or ranges are too long, or too many, or missing.")
+        raise Refused("BAD_DEFINITION", "RE28", "The session's names or ranges are too long, or too many, or missing.")
     twice = [name for name, count in Counter(definition.columns).items() if count > 1]
     if twice:
-        raise Refused("BAD_DEFINITION", "D.6", f"Column {twice[0]!r} is asked for more than once.")
+        raise Refused("BAD_DEFINITION", "RE28", f"Column {twice[0]!r} is asked for more than once.")
 
 
 def _check_number(name: str, value: int, least: int, most: int) -> None:
     if not least <= value <= most:
-        raise Refused("BAD_DEFINITION", "D.6", f"{name} is {value}, and must be {least} to {most}.")
+        raise Refused("BAD_DEFINITION", "RE28", f"{name} is {value}, and must be {least} to {most}.")
 
 
 def _unknown(name: str) -> Refused:
     hint = "`topolog get replicas` lists those that are declared."
-    return Refused("UNKNOWN_REPLICA", "DESIGN 4.6", f"No replica {name!r} of this table is declared.", hint=hint)
+    return Refused("UNKNOWN_REPLICA", "RE28", f"No replica {name!r} of this table is declared.", hint=hint)
 
 
 def altered(state: State, request: SessionAlterationRequested, ref: RequestRef) -> list[Decision]:
@@ -316,7 +316,7 @@ def altered(state: State, request: SessionAlterationRequested, ref: RequestRef) 
 
 
 def aborted(state: State, request: SessionAbortRequested, ref: RequestRef) -> list[Decision]:
-    """An end of its own, never a success; a second abort changes nothing (scenario 25)."""
+    """An end of its own, never a success; a second abort changes nothing (RE3)."""
     if request.session is None:
         rows = open_sessions(state)
         if not rows:
@@ -334,9 +334,9 @@ def aborted(state: State, request: SessionAbortRequested, ref: RequestRef) -> li
 def _open(state: State, number: Position) -> SessionRow:
     row = session(state, number)
     if row is None:
-        raise Refused("UNKNOWN_SESSION", "D.6", f"There is no session {number}.", hint="See `topolog get sessions`.")
+        raise Refused("UNKNOWN_SESSION", "RE28", f"There is no session {number}.", hint="See `topolog get sessions`.")
     if row.status.is_end:
-        raise Refused("SESSION_ENDED", "D.6", f"Session {number} has ended: {row.status.value}.")
+        raise Refused("SESSION_ENDED", "RE1", f"Session {number} has ended: {row.status.value}.")
     return row
 
 

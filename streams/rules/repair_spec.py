@@ -1,4 +1,4 @@
-"""Rules of what a session compares: which replicas, which tokens of each, which columns (D.5.1, D.6, A.2.1).
+"""Rules of what a session compares: which replicas, which tokens of each, which columns (RE10, RE14, RE13).
 
 Threats. A token range that half of the replicas hold (imprecise in 1.2), a replica that is asked for what it does not
 hold, columns that only one side has or that two sides store in other types.
@@ -30,7 +30,7 @@ _LONG_DIGITS = 19
 def segments(
     definition: SessionDefinition, replicas: Sequence[ReplicaDefinition], bits: int
 ) -> tuple[SegmentPlan, ...]:
-    """The tokens of the session cut into segments, each with the replicas that hold all of it (scenario 28).
+    """The tokens of the session cut into segments, each with the replicas that hold all of it (RE10).
 
     Asked by ranges, all must be held by the same replicas, or Refused STRADDLES is raised. Asked by node, the tokens
     are cut where who holds them changes. What only one replica holds is in no segment.
@@ -40,11 +40,11 @@ def segments(
     if not definition.node and (len(placed) > 1 or any(set(names) != holders for names in placed)):
         message = "These tokens are not all held by the same replicas."
         facts = {" ".join(names): " ".join(map(str, ranges)) for names, ranges in placed.items()}
-        raise Refused("STRADDLES", "scenario 28", message, facts, hint="Ask for one part, or with --node.")
+        raise Refused("STRADDLES", "RE10", message, facts, hint="Ask for one part, or with --node.")
     shared = {names: ranges for names, ranges in placed.items() if len(names) >= 2}
     if definition.segments * len(shared) > SEGMENTS_MAX:
         message = f"{len(shared)} sets of replicas hold these tokens, and each part would be cut {definition.segments}"
-        raise Refused("TOO_MANY_SEGMENTS", "scenario 28", f"{message} times: more than {SEGMENTS_MAX} segments.")
+        raise Refused("TOO_MANY_SEGMENTS", "RE28", f"{message} times: more than {SEGMENTS_MAX} segments.")
     return tuple(
         SegmentPlan(part, names)
         for names, ranges in shared.items()
@@ -79,19 +79,19 @@ def tree_spec(definition: SessionDefinition, replicas: Sequence[ReplicaDefinitio
     columns = _columns(definition, replicas)
     known = {column.name for each in replicas for column in each.columns}
     if unknown := [name for name in definition.columns if name not in known]:
-        raise Refused("NO_SUCH_COLUMN", "scenario 13", f"The replicas have no column {', '.join(unknown)} to compare.")
+        raise Refused("NO_SUCH_COLUMN", "RE14", f"The replicas have no column {', '.join(unknown)} to compare.")
     if others or columns is None:
         message = "The replicas do not have the same columns and key."
         facts = _schemas(replicas)
-        raise Refused("SCHEMA_MISMATCH", "scenario 13", message, facts, hint="--columns compares those that all have.")
+        raise Refused("SCHEMA_MISMATCH", "RE14", message, facts, hint="--columns compares those that all have.")
     names = {column.name for column in columns}
     for name in filter(None, (definition.version_column, definition.tombstone_column)):
         if name not in names:
-            raise Refused("NO_SUCH_COLUMN", "D.5.9", f"The replicas have no column {name!r} to go by.")
+            raise Refused("NO_SUCH_COLUMN", "RE2", f"The replicas have no column {name!r} to go by.")
     is_ordered = definition.mode is TokenMode.ORDERED
     if is_ordered and not (key and first.boundaries):
         message = f"Replica {first.name!r} has declared no sample of its keys, so there is no order of tokens."
-        raise Refused("NO_BOUNDARIES", "D.5.3", message)
+        raise Refused("NO_BOUNDARIES", "RE15", message)
     spec = TreeSpec(
         definition.table,
         columns,
@@ -115,7 +115,7 @@ def _check_tokens(spec: TreeSpec, replicas: Sequence[ReplicaDefinition]) -> None
         if each.ranges != (FULL,) and not is_same:
             message = f"Replica {each.name!r} holds a part of the table, in tokens that its rows do not have here."
             hint = "Ask without --ordered and with the types that it has, or of replicas that hold all."
-            raise Refused("OTHER_TOKENS", "D.5.3", message, hint=hint)
+            raise Refused("OTHER_TOKENS", "RE15", message, hint=hint)
 
 
 def _placing(columns: Iterable[Column], key: Sequence[str]) -> frozenset[Column]:
@@ -144,7 +144,7 @@ def _columns(definition: SessionDefinition, replicas: Sequence[ReplicaDefinition
 
 
 def reconciled(types: Iterable[str]) -> str | None:
-    """The canonical type that holds every value of all of these; None if there is none (D.3.2, scenario 12)."""
+    """The canonical type that holds every value of all of these; None if there is none (RE16)."""
     distinct = sorted(set(types))
     if len(distinct) == 1:
         return distinct[0] or None

@@ -1,4 +1,4 @@
-"""Rules of a segment: who is asked next, when a step is over, what comes then, and what becomes of failures (D.5, D.6).
+"""Rules of a segment: who is asked next, when a step is over, what comes then, and what becomes of failures (RE21).
 
 A segment goes through one line of steps:
 
@@ -9,7 +9,7 @@ A segment goes through one line of steps:
 
 Each wait has an owner: a task that its replica does not end, or a comparison that the rendezvous does not send, is
 given up when it has not moved for `stall_ms`. A task that fails is asked for again, as often as `retries` says, under a
-new attempt; what fails for good ends the segment, or halves it, so that one bad leaf ends up alone (scenario 40).
+new attempt; what fails for good ends the segment, or halves it, so that one bad leaf ends up alone (RE31).
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -30,24 +30,24 @@ from topolog.streams.rules.deadlines import Deadline
 from topolog.streams.rules.repair_words import compared_without, final, full_copy, hot_key, unresolved
 
 REFINED_PERCENT_MAX = 20
-"""If more of the leaves differ, finer leaves would differ too: their rows are looked at right away (D.5.6)."""
+"""If more of the leaves differ, finer leaves would differ too: their rows are looked at right away (RE21)."""
 
 REFINED_ROWS = 100_000
 """So many rows in leaves that differ are too many to make a digest of each, where finer leaves leave out most."""
 
 DIGESTS_MAX = 5_000_000
 """Digests of a segment that are sent at most, by all replicas together: what the rendezvous has room for. If more rows
-stand where something differs, a full copy is what helps (scenario 10)."""
+stand where something differs, a full copy is what helps (RE21)."""
 
 HOT_LEAVES_MAX = 16
-"""So few leaves are refined however full they are: they may hold many rows of one key (scenario 34)."""
+"""So few leaves are refined however full they are: they may hold many rows of one key (RE21)."""
 
 RETRY_MS, RETRY_MS_MAX = 1_000, 60_000
 """How long a task that has failed rests before it is asked for again; twice as long each time."""
 
 RETRYABLE = frozenset({"STALLED", "IO", "INTERRUPTED"})
 CUT_LOST = "CUT_LOST"
-"""The read point is no longer there, or the schema has changed behind it: the segment begins anew (scenario 13)."""
+"""The read point is no longer there, or the schema has changed behind it: the segment begins anew (RE14)."""
 
 _ABSENT = ("REPLICA_DOWN", "WITHDRAWN")
 _WHOLE = ("WITHDRAWN", "SCHEMA_MISMATCH", "RANGE", "UNSUPPORTED", "TREE_CONFLICT", CUT_LOST, "RENDEZVOUS_DOWN")
@@ -133,13 +133,13 @@ def asked(row: SegmentRow) -> list[str]:
 
 
 def _copies(row: SegmentRow) -> list[Copy]:
-    """What is to be copied; what could not be sent is not written (scenario 24)."""
+    """What is to be copied; what could not be sent is not written (RE24)."""
     unsent = {task.replica for task in row.uncopied}
     return [copy for copy in (row.found.copies if row.found else ()) if copy.source not in unsent]
 
 
 def pairs(session: SessionRow, row: SegmentRow) -> list[tuple[str, str]]:
-    """Which trees are compared with each other (A.1): EARLY each with the initiator's, ALL every two."""
+    """Which trees are compared with each other (RE22): EARLY each with the initiator's, ALL every two."""
     names = present(row)
     if session.definition.rendezvous is Rendezvous.EARLY:
         return [(names[0], name) for name in names[1:]]
@@ -288,7 +288,7 @@ def _fullest(row: SegmentRow) -> int:
 
 
 def _blind(row: SegmentRow) -> list[str]:
-    """The replicas that have no read point, so that nothing can be called different (scenario 31)."""
+    """The replicas that have no read point, so that nothing can be called different (RE19)."""
     return [name for name in present(row) if name not in row.cuts]
 
 
@@ -359,7 +359,7 @@ def _verified(row: SegmentRow, ranges: Ranges) -> Decision:
 
 
 def _failed(session: SessionRow, row: SegmentRow, lost: Sequence[Task]) -> list[Decision]:
-    """Tasks have failed for good. Others go on where they can (scenarios 19, 24)."""
+    """Tasks have failed for good. Others go on where they can (RE30, RE24)."""
     assert row.step is not None
     down = [task.replica for task in lost if final(row, task)[0] in _ABSENT]
     worst = next((task for task in lost if task.replica not in down), lost[0])

@@ -34,7 +34,7 @@ def unresolved(row: SegmentRow) -> str:
 
 
 def compared_without(row: SegmentRow) -> tuple[str, str]:
-    """The code and the message of a segment that went on without some, with all pairs that stay open (scenario 19)."""
+    """The code and the message of a segment that went on without some, with all pairs that stay open (RE30)."""
     open_pairs = [f"{one}-{other}" for one, other in combinations(row.replicas, 2) if {one, other} & {*row.absent}]
     message = f"Compared without {', '.join(row.absent)}, which did not answer; not compared: {', '.join(open_pairs)}."
     return "REPLICA_DOWN", shortened(message)

@@ -1,4 +1,4 @@
-"""Rules of replicas: what a validator may declare (DESIGN §4.6)."""
+"""Rules of replicas: what a validator may declare (RE9, RE28)."""
 
 from topolog.events.asked import RequestRef
 from topolog.events.codec import Decision
@@ -38,7 +38,7 @@ def _declared(state: State, request: ReplicaDeclarationRequested, ref: RequestRe
         return [RequestUnchanged(ref, subject_of(request), None)]
     if row is None and len(replicas_of(state, definition.table)) >= REPLICAS_MAX:
         message = f"Table {definition.table!r} has {REPLICAS_MAX} replicas, and more are not compared."
-        raise Refused("TOO_MANY_REPLICAS", "DESIGN 4.6", message)
+        raise Refused("TOO_MANY_REPLICAS", "RE28", message)
     return [ReplicaDeclared(ref, definition, request.life)]
 
 
@@ -62,7 +62,7 @@ def _check(definition: ReplicaDefinition) -> None:
     for what, holds in wrong.items():
         if holds:
             message = f"Replica {definition.id[:TABLE_CHARS_MAX]} cannot be declared: {what} cannot be right."
-            raise Refused("BAD_REPLICA", "DESIGN 4.6", message)
+            raise Refused("BAD_REPLICA", "RE28", message)
 
 
 def _withdrawn(state: State, request: ReplicaWithdrawalRequested, ref: RequestRef) -> list[Decision]:

@@ -1,4 +1,4 @@
-"""Rules of requesters: one that has been idle for a day is forgotten, by a decision (K7)."""
+"""Rules of requesters: one that has been idle for a day is forgotten, by a decision (K19)."""
 
 from collections.abc import Iterable
 

@@ -1,4 +1,4 @@
-"""What any request leads to: each protocol's rules decide about its own (DESIGN §3).
+"""What any request leads to: each protocol's rules decide about its own (K18).
 
 The coordinator decides by this, and whoever wants to know what would happen asks the same: a dry run.
 """

@@ -1,4 +1,4 @@
-"""Rules of schedules: a session again and again, or the reason why not (B.2; see `events/schedules.py`)."""
+"""Rules of schedules: a session again and again, or the reason why not (RE32; see `events/schedules.py`)."""
 
 from collections.abc import Collection
 
@@ -41,13 +41,13 @@ def decide(state: State, request: ScheduleRequested | ScheduleDropRequested, ref
 def _check(state: State, request: ScheduleRequested, *, is_new: bool) -> None:
     if not is_name(request.name, SUBJECT_CHARS_MAX):
         limit = f"A schedule's name has 1 to {SUBJECT_CHARS_MAX} characters that can be printed, and no blank"
-        raise Refused("BAD_SCHEDULE", "B.2", f"{limit}: {shortened(repr(request.name))} cannot be one.")
+        raise Refused("BAD_SCHEDULE", "RE28", f"{limit}: {shortened(repr(request.name))} cannot be one.")
     if not EVERY_MS_MIN <= request.every_ms <= EVERY_MS_MAX:
-        raise Refused("BAD_SCHEDULE", "B.2", "A schedule runs at most once a minute and at least once a year.")
+        raise Refused("BAD_SCHEDULE", "RE28", "A schedule runs at most once a minute and at least once a year.")
     if is_new and state.count(ScheduleRow) >= SCHEDULES_MAX:
-        raise Refused("TOO_MANY_SCHEDULES", "B.2", f"There are {SCHEDULES_MAX} schedules already.")
+        raise Refused("TOO_MANY_SCHEDULES", "RE28", f"There are {SCHEDULES_MAX} schedules already.")
     if request.definition.preview is not None:
-        raise Refused("BAD_SCHEDULE", "B.2", "A schedule cannot repair what one preview has found.")
+        raise Refused("BAD_SCHEDULE", "RE28", "A schedule cannot repair what one preview has found.")
     repair_sessions.effective(state, request.definition)
 
 

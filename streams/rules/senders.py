@@ -1,7 +1,7 @@
 """Whose records count: who may ask for what, by the topic in which it stands (`events/operations.py`,
 `events/requesters.py`), and who may end a life (`events/proof.py`).
 
-S1: what touches others is taken from `operations` alone. S2: what is a node's to ask is taken from one that has joined.
+K20: what touches others is from `operations` alone. K21: what is a node's to ask is taken from one that has joined.
 Both are answered with a refusal. What names or numbers its sender wrongly, or shows no secret, is a dead letter.
 
 Pure: the broker has judged who may write the topic, the record says the rest.
@@ -73,10 +73,10 @@ def require_allowed(state: State, request: q.AnyRequest, topic: Topic) -> None:
         return
     if is_operation(request):
         message = f"What {type(request).__name__} asks for is for operators, and is not taken from {topic.short_name}."
-        raise Refused(CODE, "S1", message, {"topic": Topic.OPERATIONS.short_name}, hint=HINT)
+        raise Refused(CODE, "K20", message, {"topic": Topic.OPERATIONS.short_name}, hint=HINT)
     if is_a_node_s(request) and state.get(NodeRow, NodeId(request.actor)) is None:
         message = f"{q.shortened(request.actor)!r} is not a node that has ever joined this cluster."
-        raise Refused("NEVER_JOINED", "S2", message, hint="It joins first.")
+        raise Refused("NEVER_JOINED", "K21", message, hint="It joins first.")
 
 
 def actor(request: q.AnyRequest, topic: Topic) -> str:

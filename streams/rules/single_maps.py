@@ -1,4 +1,4 @@
-"""Which single map is kept, and why another is not (T1 to T11 of partition-map-exchange.md).
+"""Which single map is kept, and why another is not (EX28, EX29).
 
 Threats. A map is late: its sender has another life by now, a newer one has come, the group was dropped or made anew. A
 map is wrong: it speaks of partitions that its group has not, leaves a group out, goes back behind itself. Believed, it
@@ -9,11 +9,11 @@ Invariant. Of each member the newest whole map is kept, of its present incarnati
 of. Whatever arrives, in any order, any number of times, is kept or ignored for a reason that has a name, and an ignored
 map changes nothing but its count.
 
-Argument. The records of one incarnation are ordered by the update sequence (T1), which is all there is to compare: the
+Argument. The records of one incarnation are ordered by the update sequence (EX28), all there is to compare: the
 log has one order of exchanges and one incarnation for each member, and a map names both. What the sender could not know
 (a group that was dropped, or made after what it had applied) is left out of its map, for it is no mistake; whatever is
 wrong in a map spoils all of it, for a group that is not there would read as one without copies. A spoilt answer is no
-answer: its sender is awaited still, which is bounded and visible (DESIGN §4.3, 9).
+answer: its sender is awaited still, which is bounded and visible (EX29).
 
 Ignite's rules for *full* maps have no counterpart here: a full map is a decision, and the fold orders decisions.
 docs/partitions.md has the table of what became of each rule.
@@ -194,7 +194,7 @@ def judge_groups(known: Known, whole: NodeMap) -> Receipt:
 def finished_in(told: NodeMap, group: str, partitions: int) -> Iterator[tuple[int, PartitionState, Finished]]:
     """(partition, OWNING or EVICTED, what was finished) of a kept map's copies of a group of so many partitions.
 
-    It is for who decides about copies to compare it with the life and the token that the log has now (T5, T11, DS6).
+    It is for who decides about copies to compare it with the life and the token that the log has now (DS6).
     """
     copies = told.groups[group]
     if not copies.finished:
@@ -224,7 +224,7 @@ def _why_not_of_this_log(known: Known, applied: Applied) -> MapVerdict | None:
 
 
 def _judge_sequence(kept: NodeMap, arrived: SinglePartitionMap) -> MapVerdict:
-    """T1, T2: by the update sequence of one incarnation, in which what is applied never falls."""
+    """EX28: by the update sequence of one incarnation, in which what is applied never falls."""
     if arrived.update_sequence == kept.update_sequence:
         return MapVerdict.EQUAL
     if arrived.update_sequence < kept.update_sequence:
@@ -253,7 +253,7 @@ def _judge_parts(known: Known, parts: tuple[SinglePartitionMap, ...]) -> Receipt
 
 
 def _why_left_out(known: Known, whole: NodeMap, name: str) -> MapVerdict | None:
-    """T7: why a map does not count for one group, though it may for others."""
+    """EX29: why a map does not count for one group, though it may for others."""
     group = known.groups.get(name)
     if group is None:
         return MapVerdict.UNKNOWN_GROUP
@@ -269,5 +269,5 @@ def _read(copies: Copies, partitions: int, legible: set[tuple[bytes, int]]) -> N
 
 
 def _of_members(by_node: Mapping[NodeId, _Told], known: Known) -> dict[NodeId, _Told]:
-    """T4: what is of nodes, or lives of nodes, that are no longer members goes."""
+    """EX28: what is of nodes, or lives of nodes, that are no longer members goes."""
     return {node: told for node, told in by_node.items() if known.members.get(node) == told.incarnation}

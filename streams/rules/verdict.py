@@ -1,4 +1,4 @@
-"""The one verdict: may the cluster go on as if a decision were applied by everybody who may still act? (V1-V7)
+"""The one verdict: may the cluster go on as if a decision were applied by everybody who may still act? (LE15-LE19)
 
 Given the decision's position and the holders concerned, each holder is APPLIED (its present incarnation has reported,
 with the right chain hash, a position at or past it) or OPEN. With no OPEN holder the verdict is PROCEED. It is PROCEED

@@ -45,7 +45,7 @@ class SchemaChecks:
 
     @property
     def committed_through(self) -> Position:
-        """Up to here every server that holds a lease has applied the log (I1)."""
+        """Up to here every server that holds a lease has applied the log (LE1)."""
         return self._schema.committed_through
 
     def judge_set(self, whole: Sequence[Standing]) -> None:
@@ -174,7 +174,7 @@ class SchemaChecks:
                     raise Broken(Rule.DELETE_AFTER_CLOSE, f"{node.describe()} has {row}, closed by change {number}")
 
     def _check_versions(self, node: NodeProcess) -> None:
-        """What a server that may act uses is in force, or follows what is (I3)."""
+        """What a server that may act uses is in force, or follows what is (TA23)."""
         if not (node.is_server and node.holds_lease and self._is_judged(node)):
             return
         for name, incarnation, version in node.tables.in_use():

@@ -1,6 +1,6 @@
 """What the log says of objects, by a reading of its own: which definition was in force when, by true time.
 
-The rules of DESIGN §4.5 a second time, straight from the decisions' words. Of `events/objects.py` it takes only the
+The rules TA1 to TA34 a second time, straight from the decisions' words. Of `events/objects.py` it takes only the
 numbers that are given there, and checks that none is given twice.
 """
 

@@ -1,1 +1,1 @@
-"""The validator: the role that reads and writes replicas of tables for sessions of anti-entropy (DESIGN §4.6)."""
+"""The validator: the role that reads and writes replicas of tables for sessions of anti-entropy."""

@@ -276,7 +276,7 @@ class Core:
             why = "it has been withdrawn" if row is None else "another process serves it by now"
             self.said.append(f"{id_} is served here no longer: {why}.")
             if len(self.lost) == len(self._standing):
-                self.failure = Refused("REPLACED", "DESIGN 4.6", f"This process serves nothing any more: {why}.")
+                self.failure = Refused("REPLACED", "RE9", f"This process serves nothing any more: {why}.")
         elif not standing.is_declared or row is None or _is_another(standing.definition, row.definition):
             self._declare(standing)
 

@@ -248,7 +248,7 @@ def _type_of(spec: TreeSpec, name: str) -> str:
 
 
 def _canonical(value: object, type_: str) -> object:
-    """The value as all replicas write it (D.3): -0.0 is 0.0, all NaN are one, numbers have their type's scale, bytes
+    """The value as all replicas write it (RE16): -0.0 is 0.0, all NaN are one, numbers have their type's scale, bytes
     are text in base64. Nothing is rounded: what is no value of the type is CORRUPT."""
     if value is None:
         return None

@@ -1,4 +1,4 @@
-"""Which pages of the topic `trees` an answer in the log speaks of (D.5.8): found by their hashes, and read after that.
+"""Which pages of the topic `trees` an answer in the log speaks of (RE8): found by their hashes, and read after that.
 
 Invariant. What is read from pages is what the answer in the log has a digest of, or nothing; and no more than a few of
 them are in memory.

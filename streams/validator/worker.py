@@ -171,7 +171,7 @@ class Worker:
             _LOGGER.warning("read point %s could not be released: %r", cut.name, error)
 
     def _ended_by(self, work: Work) -> Ended:
-        """How the task ends: every failure has a code, or somebody would wait for ever (scenario 22)."""
+        """How the task ends: every failure has a code, or somebody would wait for ever (RE7)."""
         began_ns = self._clock.monotonic_ns()
         self.progress = (work.task, 0, 0)
         running = _Running(self, work)
@@ -242,7 +242,7 @@ class _Running:
     # The five kinds of task.
 
     def _prepare(self) -> Result:
-        """Whether it still is what the session was opened for, and a read point (scenario 13)."""
+        """Whether it still is what the session was opened for, and a read point (RE14)."""
         work = self._work
         self.definition = now = self._replica.describe()
         check_schema(work, now)
@@ -399,7 +399,7 @@ class _Counted:
 
 
 def check_schema(work: Work, now: ReplicaDefinition) -> None:
-    """Raises ReplicaFailed SCHEMA if the replica no longer has what the session's spec was made of (scenario 13).
+    """Raises ReplicaFailed SCHEMA if the replica no longer has what the session's spec was made of (RE14).
 
     A type that the spec has widened for the sake of other replicas is what it was.
     """

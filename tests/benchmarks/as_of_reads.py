@@ -2,7 +2,7 @@
 
     python -m tests.benchmarks.as_of_reads [--positions 1000000] [--types 2000] [--reads 2000] [--cache DIR]
 
-Goal (DESIGN §8): p95 ≤ 50 ms as of any position of 20 M. The store is written directly, set by set, as a projector
+Goal (OP29): p95 ≤ 50 ms as of any position of 20 M. The store is written directly, set by set, as a projector
 writes them: half of the positions renew leases, half propose and accept versions of 2,000 types, in turn. The sets are
 those of one real fold of four rounds over all types; they are written again and again at later positions, so the rows'
 own numbers repeat, while keys, sizes and the lengths of histories are those of such a log. With `--cache` the store is

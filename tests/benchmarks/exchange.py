@@ -1,4 +1,4 @@
-"""How long partitions take to be shared out anew when a member joins and when it leaves, on a real broker (DESIGN §8).
+"""How long partitions take to be shared out anew when a member joins and when it leaves, on a real broker.
 
     python -m tests.benchmarks.exchange [--members 3 8 16] [--groups 1 10] [--rounds 5] [--bootstrap HOST:PORT]
 

@@ -1,7 +1,7 @@
 """How long explanations take in a long log: `python -m tests.benchmarks.explanations [positions]`.
 
 A store of a million decisions: partitions that move while types are proposed and accepted and leases renewed, so that
-what a question is about lies between much that it is not. The bar is peers.md O1, «why is partition p on node n» in at
+what a question is about lies between much that it is not. The bar is that of RD20, «why is partition p on node n» in at
 most 200 ms.
 """
 

@@ -2,7 +2,7 @@
 
     python -m tests.benchmarks.false_removals [--stalls 20000]
 
-Goal (DESIGN §8): none over 20,000. `streams/simulation/stalls.py` says what stalls and what is false; `topolog simulate
+Goal (OP29): none over 20,000. `streams/simulation/stalls.py` says what stalls and what is false; `topolog simulate
 --stalls N` tells the same to people. The count does not depend on how busy the machine is, for its time is simulated.
 """
 

@@ -1,7 +1,7 @@
 """All figures that the README shows: what is measured, by which command, its goal, and what peers publish.
 
-The goals are those of DESIGN §8 where it has one. A peer's figure is of its own machine and conditions unless it says
-«here»; reference/peers.md has the sources. Only Apache Ignite's and Helix's were measured beside ours.
+docs/design/operating.md has the goals. A peer's figure is of its own machine and conditions unless it says
+«here». Only Apache Ignite's and Helix's were measured beside ours.
 """
 
 from collections.abc import Mapping, Sequence

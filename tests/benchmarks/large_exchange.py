@@ -1,4 +1,4 @@
-"""One of many nodes dies at a million partitions: from its certificate to the set that names who acts (DESIGN §8).
+"""One of many nodes dies at a million partitions: from its certificate to the set that names who acts.
 
     python -m tests.benchmarks.large_exchange [--groups 16] [--partitions 65000] [--nodes 300] [--deaths 5] [--profile]
 

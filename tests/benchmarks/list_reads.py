@@ -2,7 +2,7 @@
 
     python -m tests.benchmarks.list_reads [--groups 10] [--nodes 30] [--rounds 60] [--write]
 
-Goal (issue 10, G8): a list of 10,000 partitions in less than 200 ms, p95. A real server and a client in one process, so
+Goal (OP29): a list of 10,000 partitions in less than 200 ms, p95. A real server and a client in one process, so
 both share one processor. `--write` puts the figures into docs/api.md.
 """
 

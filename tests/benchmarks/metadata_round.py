@@ -1,4 +1,4 @@
-"""How long a proposal takes until it is accepted and applied at its proposer, on a real broker (DESIGN §8).
+"""How long a proposal takes until it is accepted and applied at its proposer, on a real broker (OP29).
 
     python -m tests.benchmarks.metadata_round [--members 3 8 16] [--proposals 400] [--in-flight 16 64 256]
         [--flight-members 16] [--one-process] [--warm-up 30] [--bootstrap HOST:PORT]

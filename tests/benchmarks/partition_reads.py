@@ -2,7 +2,7 @@
 
     python -m tests.benchmarks.partition_reads [--groups 977] [--nodes 300] [--rounds 100] [--write]
 
-Goals (DESIGN §8): one by name ≤ 2 ms, a page of 1,000 ≤ 50 ms. The figures are this machine's; `--write` puts them into
+Goals: one by name ≤ 2 ms, a page of 1,000 ≤ 50 ms. The figures are this machine's; `--write` puts them into
 docs/reading-partitions.md. The log is made by hand, and read by a real projector into a store on this disk.
 """
 

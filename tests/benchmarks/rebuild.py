@@ -2,7 +2,7 @@
 
     python -m tests.benchmarks.rebuild [--decisions 200000] [--clusters 4] [--cores 2] [--folder DIR] [--profile]
 
-Goals (DESIGN §8): a live projector 50 k events/s per process, a rebuild from an archive 300 k on two cores. The log is
+Goals (OP29): a live projector 50 k events/s per process, a rebuild from an archive 300 k on two cores. The log is
 mixed: every second decision renews the leases of ten nodes, a quarter propose a version of a type and a quarter accept
 one; one of a hundred lets a node in or says that it has left. Beside the whole the steps
 are measured by themselves: what is read, what is judged by its stamp, what is folded.

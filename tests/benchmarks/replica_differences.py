@@ -90,7 +90,7 @@ class Two:
                     self._replicas[name].release(cut)
 
     def _narrowed(self, spec: TreeSpec, cuts: dict[str, Cut | None]) -> Pair:
-        """Leaves that differ, as fine as a session makes them (D.5.6)."""
+        """Leaves that differ, as fine as a session makes them (RE21)."""
         bits = spec.bits
         ranges: Ranges = (FULL,)
         while True:

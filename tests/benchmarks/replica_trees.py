@@ -3,7 +3,7 @@
     python -m tests.benchmarks.replica_trees [--rows 20000000] [--folder DIR] [--rounds 2]
 
 Goal: 2 million rows a second on two cores at 2^12 leaves. Cassandra 5's validation: 90–165 thousand rows a second cold,
-260–440 thousand warm, per node (reference/anti-entropy.md). The figures are this machine's.
+260–440 thousand warm, per node. The figures are this machine's.
 """
 
 import argparse

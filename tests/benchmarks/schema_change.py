@@ -1,5 +1,5 @@
 """How long a change of a definition takes until it is committed, on a real broker, with nobody, somebody newly or
-somebody known to be dead (DESIGN §4.5); and what asking for a lease costs.
+somebody known to be dead (docs/design/tables.md); and what asking for a lease costs.
 
     python -m tests.benchmarks.schema_change [--members 3 16] [--changes 400] [--batch 1000] [--deaths 3]
         [--fence-ms 2000] [--margin-ms 500] [--bootstrap HOST:PORT] [--only latency deaths batch checks]

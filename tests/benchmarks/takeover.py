@@ -1,4 +1,4 @@
-"""What a crash costs on a real broker, with a sentinel and without one (DESIGN §8).
+"""What a crash costs on a real broker, with a sentinel and without one (OP29).
 
     python -m tests.benchmarks.takeover [--rounds 20] [--slow-rounds 3] [--fence 20s] [--bootstrap HOST:PORT]
 

@@ -2,7 +2,7 @@
 
     python -m tests.benchmarks.watchers [--watchers 1000] [--rounds 200]
 
-Goal (DESIGN §8): ≤ 15 / 40 ms (p50 / p99); etcd's own 1,000 watchers: 6 / 17 ms. Two processes: the server with its
+Goal (OP29): ≤ 15 / 40 ms (p50 / p99); etcd's own 1,000 watchers: 6 / 17 ms. Two processes: the server with its
 projector, store and API over a log in memory (a broker would add its own round trip), and one client with all of the
 connections. A round ends when every connection has the event, so rounds do not overlap. The clock is CLOCK_MONOTONIC,
 common to both processes.

@@ -83,7 +83,7 @@ def _read(path: Path) -> Iterator[Tenure]:
 
 def contradictions(told: list[Tenure]) -> list[tuple[Tenure, Tenure]]:
     """Where two acted for a partition at a time, or one under a token of another; in the order of tokens nobody may
-    begin before all under lower ones have ended (PI4)."""
+    begin before all under lower ones have ended (EX12)."""
     pairs = itertools.pairwise(told)
     return [(one, next_) for one, next_ in pairs if one.partition == next_.partition and not _follows(one, next_)]
 

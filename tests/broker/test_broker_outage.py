@@ -40,7 +40,7 @@ def _usable(bootstrap: str) -> None:
 def test_a_node_serves_until_its_lease_ends_then_refuses_and_recovers_by_itself(
     broker: LocalBroker, cluster: str
 ) -> None:
-    """DESIGN 4.1: a Kafka outage longer than the fence stops all serving and removes nobody."""
+    """LE30: a Kafka outage longer than the fence stops all serving and removes nobody."""
     with closing(Site(broker.bootstrap, cluster)) as site:
         site.coordinator("c1")
         site.coordinator("c2")
@@ -75,7 +75,7 @@ HEARS_AGAIN_S = 10.0
 def test_who_asked_where_a_topic_ends_can_ask_again_after_the_broker_was_restarted(
     broker: LocalBroker, cluster: str
 ) -> None:
-    """DESIGN 4.1: the epoch of each leader is another one; a client that keeps the old one is refused for ever."""
+    """LE27: the epoch of each leader is another one; a client that keeps the old one is refused for ever."""
     settings, places = {"bootstrap.servers": broker.bootstrap}, range(PARTITIONS[Topic.HEARTBEATS])
     admin = KafkaAdmin(settings)
     admin.create_topics(cluster, PLANS)
@@ -150,7 +150,7 @@ def test_a_reader_that_finds_no_broker_where_others_do_is_connected_anew(
 
 
 def test_who_is_silent_after_the_broker_was_restarted_is_missed_as_before(broker: LocalBroker, cluster: str) -> None:
-    """DESIGN 4.1, K5: a member that hangs is put out, and a leader that hangs is followed by a stand-by."""
+    """LE24, K5: a member that hangs is put out, and a leader that hangs is followed by a stand-by."""
     with closing(Site(broker.bootstrap, cluster)) as site:
         leader = site.coordinator("c1", sentinel=False)
         site.leader()

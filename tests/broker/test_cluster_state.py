@@ -31,7 +31,7 @@ def turn(operator: Operator, node: Node, state: ClusterState) -> None:
 
 
 def test_a_cluster_that_was_made_read_only_deletes_nothing_until_it_is_active_again(site: Site) -> None:
-    """A3: servers in processes of their own; a drop is refused, the deletion of an earlier one waits, a right is taken
+    """BA1: servers in processes of their own; a drop is refused, the deletion of an earlier one waits, a right is taken
     all the same."""
     site.coordinator("c1")
     site.member("n2")
@@ -76,7 +76,7 @@ def _usable(bootstrap: str) -> None:
 def test_a_client_that_is_cut_off_from_kafka_honours_no_right_behind_the_fence(
     broker: LocalBroker, cluster: str
 ) -> None:
-    """4.1: it says how old it is, takes an older answer only if it is told to, and recovers by itself."""
+    """LE38: it says how old it is, takes an older answer only if it is told to, and recovers by itself."""
     with closing(Site(broker.bootstrap, cluster)) as site:
         site.coordinator("c1")
         site.member("n1")

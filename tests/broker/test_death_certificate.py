@@ -55,7 +55,7 @@ def reasons(site: Site, node: str) -> list[LeaveReason]:
 
 
 def test_a_killed_node_is_out_at_once_and_its_successor_in(site: Site) -> None:
-    """4.1: NodeLeft(DIED) without waiting for the lease; a process started again at once joins without waiting."""
+    """LE26: NodeLeft(DIED) without waiting for the lease; a process started again at once joins without waiting."""
     site.coordinator("c1", fence_ms=LONG_FENCE_MS)
     with site.node("n1"):
         killed = site.member("n2")

@@ -1,4 +1,4 @@
-"""Partitions shared out on a real broker: joins, kills, a coordinator that dies, everybody at once (DESIGN §4.3)."""
+"""Partitions shared out on a real broker: joins, kills, a coordinator that dies, everybody at once."""
 
 import signal
 
@@ -39,7 +39,7 @@ def is_shared_out(one: Shard, *others: Process) -> bool:
 
 
 def test_partitions_move_to_who_joins_and_from_who_dies(site: Site) -> None:
-    """L1, PI4, 4.3.7: by the guards of real processes; the log is one fold for all."""
+    """EX13, EX12, EX25: by the guards of real processes; the log is one fold for all."""
     site.coordinator("c1")
     node = site.node("n1")
     one = Shard(node)
@@ -57,7 +57,7 @@ def test_partitions_move_to_who_joins_and_from_who_dies(site: Site) -> None:
 
 
 def test_an_exchange_outlives_its_coordinator(site: Site) -> None:
-    """4.3.8: killed while it waits for a server that is stopped; the next one hears all maps again and completes."""
+    """EX23: killed while it waits for a server that is stopped; the next one hears all maps again and completes."""
     first = site.coordinator("c1")
     node = site.node("n1")
     one = Shard(node)

@@ -1,4 +1,4 @@
-"""A crash at every named place of an exchange, on a real broker; nobody acts beside another meanwhile (PI4, 4.3.8).
+"""A crash at every named place of an exchange, on a real broker; nobody acts beside another meanwhile (EX12, EX23).
 
 All tests share one cluster: two members that stay and a third one that comes and goes, each a process that acts all the
 time for whatever it may, and keeps a diary of it. A witness, a client, sees what the log says.
@@ -327,7 +327,7 @@ COORDINATOR = (  # in an order in which few members have to come and go between 
 def test_an_exchange_outlives_its_coordinator_wherever_that_dies(
     site: ExchangeSite, change: Change, entry: str
 ) -> None:
-    """4.3.8, K4: what its triggers, maps and outcome have come to is in the log and on `maps`; the next one goes on."""
+    """EX23, K4: what its triggers, maps and outcome have come to is in the log and on `maps`; the next one goes on."""
     change.prepare(site)
     instance = f"armed{next(site.numbers)}"
     armed = site.armed(entry, "guarded", instance, *(str(each) for each in msgspec.structs.astuple(change.patience)))
@@ -367,7 +367,7 @@ def led_site(site: ExchangeSite) -> Iterator[ExchangeSite]:
 
 @pytest.mark.parametrize(("name", "entry"), NODE)
 def test_an_exchange_outlives_a_member_wherever_that_dies(led_site: ExchangeSite, name: str, entry: str) -> None:
-    """PI4, PI5: whoever dies is awaited no more, and what it was told, drained or loaded comes back from nowhere."""
+    """EX12, EX24: whoever dies is awaited no more, and what it was told, drained or loaded comes back from nowhere."""
     site = led_site
     site.settle_on(TWO)
     site.order(name, "armed", do="arm", entry=entry)

@@ -1,4 +1,4 @@
-"""An exchange waits for nobody whom it does not need (DESIGN §4.3.3, DS10-DS17), on a real broker.
+"""An exchange waits for nobody whom it does not need (DS10-DS17), on a real broker.
 
 Of one service a hook hangs, as that of a service which waits for something that never comes: it applies nothing more,
 and its heartbeats go on. Another one cannot send maps.

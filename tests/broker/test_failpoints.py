@@ -279,7 +279,7 @@ def led_site(crash_site: CrashSite) -> Iterator[CrashSite]:
 
 @pytest.mark.parametrize("entry", NODE)
 def test_a_dead_node_comes_back_through_the_log(led_site: CrashSite, tmp_path: Path, entry: str) -> None:
-    """K7, DESIGN 4.1: its next life is let in by the lock on its folder, no other life of it holds a lease, and what
+    """K7, LE23: its next life is let in by the lock on its folder, no other life of it holds a lease, and what
     its former life asked for has one outcome."""
     site = led_site
     number = next(site.numbers)
@@ -294,7 +294,7 @@ def test_a_dead_node_comes_back_through_the_log(led_site: CrashSite, tmp_path: P
 
 @pytest.mark.parametrize("entry", PROJECTOR)
 def test_a_dead_projector_goes_on_from_what_it_has_stored(led_site: CrashSite, tmp_path: Path, entry: str) -> None:
-    """DESIGN 5: whatever it was doing, the next process has every decision once and the rows of the log's fold."""
+    """RD1: whatever it was doing, the next process has every decision once and the rows of the log's fold."""
     site = led_site
     if "set-aside" in entry:
         damaged = generation_path(tmp_path)

@@ -71,7 +71,7 @@ def test_a_planned_hand_over_costs_no_take_over_wait(site: Site) -> None:
 
 
 def test_a_killed_node_is_out_when_its_lease_is_over_and_proposals_say_so(site: Site) -> None:
-    """DESIGN 4.1: without a sentinel a kill -9 costs the lease; what was proposed is accepted with the evidence."""
+    """LE24: without a sentinel a kill -9 costs the lease; what was proposed is accepted with the evidence."""
     site.coordinator("c1")
     with site.node("n1") as node, site.node("n2"):
         site.member("n3", sentinel=False).kill()
@@ -94,7 +94,7 @@ def _leaving_of(node: str, site: Site) -> Folded | None:
 
 
 def test_a_paused_node_refuses_after_it_wakes_until_it_has_caught_up(site: Site) -> None:
-    """B6.2, I1, I4: it wakes with its lease over, refuses, and comes back only through the log."""
+    """LE13, LE1, LE6: it wakes with its lease over, refuses, and comes back only through the log."""
     site.coordinator("c1")
     paused = site.member("n2")
     with site.node("n1") as node:

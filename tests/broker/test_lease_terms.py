@@ -55,7 +55,7 @@ def waited_ms(site: Site, stopped: Process, node: str) -> int:
 
 
 def test_a_lowered_fence_shortens_waits_once_it_is_confirmed(site: Site) -> None:
-    """B8, N26: from 10 s to 2 s. Until 10.5 s after the change nobody may be out sooner than that; then 2.5 s do."""
+    """LE37: from 10 s to 2 s. Until 10.5 s after the change nobody may be out sooner than that; then 2.5 s do."""
     site.coordinator("c1", fence_ms=LONG_FENCE_MS)
     with site.node("n1") as node:
         first = site.member("n2")

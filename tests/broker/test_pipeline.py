@@ -93,7 +93,7 @@ class Killing:
 def test_what_lands_while_everything_dies_becomes_the_store_that_serves(
     kafka: str, cluster: str, tmp_path: Path, unused_port: Callable[[], int], asked: Mapping[str, str]
 ) -> None:
-    """Issue 9, "Done when": the streaming job is killed at random beside a cluster that lives; then each record has
+    """RD26, RD31: the streaming job is killed at random beside a cluster that lives; then each record has
     landed once, the chain holds from the first on, the rebuild has the live state hash, and is taken over unnoticed."""
     seed = int(asked.get("TOPOLOG_TEST_SEED", time.time_ns() % 1_000_000))
     sys.stdout.write(f"TOPOLOG_TEST_SEED={seed}\n")

@@ -77,7 +77,7 @@ def test_a_topic_is_read_at_once_the_first_time_too(site: Site) -> None:
 
 
 def test_who_reads_hears_however_many_write(site: Site) -> None:
-    """DESIGN 4.1: silence counts only while heartbeats are read to their end; of many nodes one always writes, and a
+    """LE27: silence counts only while heartbeats are read to their end; of many nodes one always writes, and a
     node whose machine is gone must be put out all the same."""
     with contextlib.closing(reader(site)) as hearing, beating(site, writers=50):
         hearing.assign({(Topic.HEARTBEATS, number): Offset(0) for number in range(PARTITIONS[Topic.HEARTBEATS])})
@@ -108,7 +108,7 @@ def test_what_a_transaction_has_taken_back_is_read_by_nobody(site: Site) -> None
 
 
 def test_a_reader_that_was_at_the_end_is_not_while_it_reads_on(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    """DESIGN 4.1: silence counts only at the end, and what has come since is not read yet."""
+    """LE27: silence counts only at the end, and what has come since is not read yet."""
     monkeypatch.setattr(kafka, "_BATCH_MAX", 10)
     with contextlib.closing(reader(site)) as reading, contextlib.closing(one_batch(site)) as writer:
         reading.assign({(Topic.REQUESTS, 0): Offset(0)})

@@ -16,7 +16,7 @@ from topolog.projections.generations import generation_path
 def test_a_rebuild_is_taken_over_without_a_failed_read(
     site: Site, tmp_path: Path, unused_port: Callable[[], int]
 ) -> None:
-    """Issue 9.2: from an archive and, behind it, the topic; the live store is found equal and replaced all the same."""
+    """RD31: from an archive and, behind it, the topic; the live store is found equal and replaced all the same."""
     port, folder = unused_port(), tmp_path / "store"
     site.coordinator("c1")
     with site.node("n1") as node:

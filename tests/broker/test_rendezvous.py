@@ -151,7 +151,7 @@ def assert_found(table: Table, number: Position) -> None:
 
 
 def test_trees_and_rows_are_compared_as_they_come(table: Table) -> None:
-    """Scenarios 2, 3, 15, 16: with a rendezvous that was there from the beginning; then it ends in order."""
+    """RE17, RE22, RE5: with a rendezvous that was there from the beginning; then it ends in order."""
     process = table.rendezvous()
     number = table.open()
     assert table.run(number).status is SessionStatus.SUCCEEDED
@@ -160,7 +160,7 @@ def test_trees_and_rows_are_compared_as_they_come(table: Table) -> None:
 
 
 def test_one_that_is_killed_and_comes_back_reports_the_same(table: Table) -> None:
-    """Scenario 23: pages are read again from the oldest that is kept, the log has what was reported before."""
+    """RE4: pages are read again from the oldest that is kept, the log has what was reported before."""
     first = table.rendezvous()
     number = table.open()
     table.answer(number, TaskKind.PREPARE)
@@ -175,7 +175,7 @@ def test_one_that_is_killed_and_comes_back_reports_the_same(table: Table) -> Non
 
 
 def test_one_that_comes_late_finds_all_that_was_sent(table: Table) -> None:
-    """Scenario 16: trees of two sessions, repeats, and records that are none, all from before it began."""
+    """RE5: trees of two sessions, repeats, and records that are none, all from before it began."""
     old, new = table.open(), table.open()
     for number in (old, new):
         table.answer(number, TaskKind.PREPARE)
@@ -195,7 +195,7 @@ def test_one_that_comes_late_finds_all_that_was_sent(table: Table) -> None:
 
 @pytest.mark.parametrize("entry", ENTRIES)
 def test_after_a_crash_at_any_place_another_reports_the_same(table: Table, entry: str) -> None:
-    """Scenario 23: before a comparison is sent, between the pages of findings and their report, behind it."""
+    """RE4: before a comparison is sent, between the pages of findings and their report, behind it."""
     number = table.open()
     table.answer(number, TaskKind.PREPARE)
     table.answer(number, TaskKind.LEAVES)
@@ -213,7 +213,7 @@ def test_after_a_crash_at_any_place_another_reports_the_same(table: Table, entry
 
 
 def test_findings_stand_on_pages_that_their_digest_names(table: Table) -> None:
-    """D.5.8: before the log speaks of them."""
+    """RE8: before the log speaks of them."""
     table.rendezvous()
     number = table.open(recheck=False)
     table.run(number)

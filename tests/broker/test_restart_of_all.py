@@ -1,4 +1,4 @@
-"""Every member of a cluster dies at once and is started again on its disk (DS1, DS2, O1-O5), on a real broker."""
+"""Every member of a cluster dies at once and is started again on its disk (DS1, DS2), on a real broker."""
 
 import signal
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""A rolling upgrade: processes of today's build beside those of one that knows a made-up feature level 2 (K8).
+"""A rolling upgrade: processes of today's build beside those of one that knows a made-up feature level 2 (K28).
 
 The newer build is the same tree with other schemas, which stands first on its processes' path.
 """
@@ -67,7 +67,7 @@ def complained(process: Process, text: str) -> bool:
 
 
 def test_members_of_two_builds_agree_until_the_level_is_raised(site: Site, newer: Mapping[str, str]) -> None:
-    """K8: at the first level both builds read every record; the level rises when the last node is upgraded; from then
+    """K28: at the first level both builds read every record; the level rises when the last node is upgraded; from then
     on newer schemas are written, and today's build is told that it is too old."""
     first = site.coordinator("c1")
     old = {name: site.member(name) for name in ("n1", "n2")}

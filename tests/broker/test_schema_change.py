@@ -12,7 +12,7 @@ from topolog.events.objects import ChangeStatus, object_row
 
 
 def test_a_change_is_committed_when_all_members_have_applied_it(site: Site) -> None:
-    """V1: one round trip, with the evidence that all three have applied it."""
+    """TA15: one round trip, with the evidence that all three have applied it."""
     site.coordinator("c1")
     for name in ("n1", "n2", "n3"):
         site.member(name)
@@ -33,7 +33,7 @@ ROUNDS = 5
 
 
 def test_nobody_answers_from_a_definition_that_a_commit_has_ended(site: Site, tmp_path: Path) -> None:
-    """I3, I5, B6.2: whoever is stopped and goes on while tables change refuses, or answers by what they are now."""
+    """TA18: whoever is stopped and goes on while tables change refuses, or answers by what they are now."""
     site.coordinator("c1", fence_ms=FENCE_MS)
     with contextlib.closing(Rounds(site, tmp_path)) as rounds:
         played = [rounds.play(seed) for seed in range(ROUNDS)]

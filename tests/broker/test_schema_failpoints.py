@@ -1,4 +1,4 @@
-"""A crash at every named place of a schema change, on a real broker; each change ends in exactly one way (I5, V7).
+"""A crash at every named place of a schema change, on a real broker; each change ends in exactly one way (TA14).
 
 All tests share one cluster with two members. What each of them changes is its own, made by one change before all; so
 each also begins with whatever the crashes before it have left.
@@ -170,7 +170,7 @@ def crash_through(site: SchemaSite, *steps: tuple[str, ...]) -> None:
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 def test_a_change_outlives_one_coordinator_after_the_other(site: SchemaSite, kind: Kind) -> None:
-    """I5, V7: whatever each of them has begun is in the log or not; the next one goes on from there, and commits."""
+    """TA14: whatever each of them has begun is in the log or not; the next one goes on from there, and commits."""
     word = word_of(kind.name)
     request = site.operator.ask(*(made(word) for made in kind.asked))
     site.operator.flush()
@@ -187,7 +187,7 @@ def test_a_change_outlives_one_coordinator_after_the_other(site: SchemaSite, kin
 
 
 def test_a_change_that_waits_in_line_outlives_them_too(site: SchemaSite) -> None:
-    """DESIGN 4.5: the second change of a table waits for the first, over any number of coordinators."""
+    """TA12: the second change of a table waits for the first, over any number of coordinators."""
     with site.deaf(site.members[1]):
         requests = [site.operator.ask(alter("in_line.t", each)) for each in (drop_column("more"), add("new", LONG))]
         site.operator.flush()
@@ -201,7 +201,7 @@ def test_a_change_that_waits_in_line_outlives_them_too(site: SchemaSite) -> None
 
 
 def test_a_deadline_outlives_them(site: SchemaSite) -> None:
-    """V6: the wait begins again with each of them, and the change is given up once."""
+    """TA20: the wait begins again with each of them, and the change is given up once."""
     with site.deaf(site.members[1]):
         request = site.operator.ask(drop("deadline.t"), deadline_ms=200)
         site.operator.flush()
@@ -210,7 +210,7 @@ def test_a_deadline_outlives_them(site: SchemaSite) -> None:
 
 
 def test_a_cancellation_outlives_them(site: SchemaSite) -> None:
-    """I5: a change that is prepared can be given up, and that is decided once."""
+    """TA14: a change that is prepared can be given up, and that is decided once."""
     with site.deaf(site.members[1]):
         request = site.operator.ask(drop("cancelled.t"))
         site.operator.flush()
@@ -222,7 +222,7 @@ def test_a_cancellation_outlives_them(site: SchemaSite) -> None:
 
 
 def test_a_change_that_is_refused_when_its_turn_comes_is_so_once(site: SchemaSite) -> None:
-    """DESIGN 4.5: its refusal is its rollback."""
+    """TA13: its refusal is its rollback."""
     with site.deaf(site.members[1]):
         requests = [site.operator.ask(alter("refused.t", drop_column("more"))) for _ in range(2)]
         site.operator.flush()
@@ -236,7 +236,7 @@ def test_a_change_that_is_refused_when_its_turn_comes_is_so_once(site: SchemaSit
 
 
 def test_a_member_that_cannot_apply_a_change_is_heard_by_one_of_them(site: SchemaSite) -> None:
-    """V2: it says so to each coordinator, until one has written it down."""
+    """TA19: it says so to each coordinator, until one has written it down."""
     site.inapplicable.add("blocked.t")
     request = site.operator.ask(alter("blocked.t", drop_column("more")))
     site.operator.flush()
@@ -255,7 +255,7 @@ def assert_rolled_back(site: SchemaSite, request: int, code: str, word: str) -> 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_a_change_whose_requester_vanished_ends_once_over_any_number_of_crashes(site: SchemaSite, seed: int) -> None:
-    """DESIGN 4.5: nobody waits for it any more, and it is committed."""
+    """TA15: nobody waits for it any more, and it is committed."""
     name, chance, asked = f"vanished_{seed}.t", random.Random(seed), "node.request-sent:2" + LANDED
     for asker in (f"asker{seed}-{number}" for number in itertools.count()):
         with site.led():
@@ -273,7 +273,7 @@ def test_a_change_whose_requester_vanished_ends_once_over_any_number_of_crashes(
 
 @pytest.mark.parametrize("number", range(len(MEMBER)), ids=MEMBER)
 def test_a_change_goes_on_without_a_member_that_dies_meanwhile(site: SchemaSite, tmp_path: Path, number: int) -> None:
-    """F5, V1: whether it has applied the change or not, it answers no more; nobody waits for it."""
+    """TA18: whether it has applied the change or not, it answers no more; nobody waits for it."""
     entry = MEMBER[number]
     with site.led():
         third = site.forked("schema_reader", site.cluster, "n3", site.bootstrap, str(tmp_path))

@@ -119,7 +119,7 @@ def test_an_answer_that_something_justifies_is_legal(told: Told, legal: Answer) 
 
 @pytest.mark.parametrize("wrong", STALE.values(), ids=STALE)
 def test_an_answer_that_nothing_justifies_is_found(told: Told, wrong: Answer) -> None:
-    """I3, I5, B6."""
+    """TA14, TA18, TA23."""
     assert told.is_stale(wrong)
 
 

@@ -211,7 +211,7 @@ def segmented(
 
 def test_who_has_written_in_the_other_part_is_not_let_in(segmented: Segmented) -> None:
     """FORKED, whoever comes to whom and whichever part was started first; with the last place that both have, and the
-    next ones of both sides. C1 to C3: for Ignite it matters who starts first."""
+    next ones of both sides. BA25: for Ignite it matters who starts first."""
     ab, early, late = segmented.ab, segmented.early, segmented.late
     for node, origin, part, here in (
         ("C", early, ab, {"A", "B"}),

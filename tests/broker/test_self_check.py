@@ -47,7 +47,7 @@ def started(site: Site, port: int, folder: Path, at_least: int) -> Process:
 def test_a_damaged_store_is_found_and_mended_and_its_projector_goes_on(
     site: Site, tmp_path: Path, unused_port: Callable[[], int]
 ) -> None:
-    """DESIGN §4.6: topolog uses anti-entropy on itself. Exit codes 0, 2, 8, and 0 again."""
+    """RD25: topolog uses anti-entropy on itself. Exit codes 0, 2, 8, and 0 again."""
     port, folder = unused_port(), tmp_path / "store"
     site.coordinator("c1")
     with site.node("n1") as node:

@@ -31,7 +31,7 @@ def well(url: str) -> bool:
 def test_a_member_that_hangs_is_silent_in_the_status(
     site: Site, unused_port: Callable[[], int], tmp_path: Path
 ) -> None:
-    """S4: it took lease health, or 25 s. Now the first echo that leaves it out says so, and that it is heard again."""
+    """RD22: it took lease health or 25 s. Now the first echo that leaves it out says so, and that it is heard again."""
     port = unused_port()
     url = f"http://127.0.0.1:{port}"
     site.coordinator("c1", fence_ms=FENCE_MS, margin_ms=MARGIN_MS)

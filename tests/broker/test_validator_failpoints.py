@@ -108,7 +108,7 @@ def table_files(folder: Path) -> tuple[Path, Path]:
 
 @pytest.mark.parametrize("entry", ENTRIES)
 def test_another_life_goes_on_where_a_validator_was_killed(repair_site: RepairSite, entry: str, tmp_path: Path) -> None:
-    """Scenarios 20, 21: the session succeeds, each task has one answer, and no row was written twice."""
+    """RE7, RE4: the session succeeds, each task has one answer, and no row was written twice."""
     table = f"t{next(repair_site.numbers)}"
     first, second = table_files(tmp_path)
     # Rows go from the first to the second: who dies when they are sent is the first, else it is who writes them.

@@ -34,7 +34,7 @@ POISON = b"\xc3\x01 a newer leader's record"
 
 
 def test_voiding_the_whole_way(site: Site, unused_port: Callable[[], int], tmp_path: Path) -> None:
-    """K8: exit codes and sentences of the stopped, the command, and one state everywhere behind it."""
+    """K27: exit codes and sentences of the stopped, the command, and one state everywhere behind it."""
     port = unused_port()
     coordinator = site.coordinator("c1")
     projector = site.projector(port, tmp_path)

@@ -1,4 +1,4 @@
-"""Sessions under random schedules: whatever happens in whatever order, each ends once and says what is so (D.6)."""
+"""Sessions under random schedules: whatever happens in whatever order, each ends once and says what is so (RE1)."""
 
 from collections.abc import Sequence
 
@@ -66,7 +66,7 @@ def test_every_session_ends_once_and_is_what_it_says(
     asked: Sequence[SessionDefinition],
     moves: Sequence[tuple[object, int]],
 ) -> None:
-    """Scenarios 20, 23, 25, 26, 39."""
+    """RE7, RE4, RE3, RE27, RE1."""
     history = History(tables(differences))
     later = list(asked)
     for place, (move, at) in enumerate(moves):
@@ -84,7 +84,7 @@ def test_every_session_ends_once_and_is_what_it_says(
 def test_all_orders_of_arrival_find_the_same(
     differences: Sequence[tuple[str, int, int]], asked: SessionDefinition, turns: Sequence[str]
 ) -> None:
-    """Scenario 14: who answers when is no matter of what is found."""
+    """RE22: who answers when is no matter of what is found."""
     seen = []
     for order in (turns, ()):
         history = History(tables(differences))

@@ -15,7 +15,7 @@ deaths = st.lists(st.tuples(st.integers(0, 24), st.booleans()), min_size=1, max_
 @settings(deadline=None, max_examples=150)
 @given(deaths)
 def test_a_death_at_any_deed_costs_nothing_but_time(lives: list[tuple[int, bool]]) -> None:
-    """Scenarios 20, 21: a new life goes on with what the log asks for, under the same attempt. Each task is answered
+    """RE7, RE4: a new life goes on with what the log asks for, under the same attempt. Each task is answered
     once, its pages are whole and of one life (the rendezvous says so), and no row is written twice or skipped."""
     site = differing_site()
     site.serve("v1", "r1")

@@ -159,7 +159,7 @@ def test_a_broken_rule_is_told_in_short_with_the_commands_that_show_it_again(
 def test_a_simulation_that_keeps_going_lists_every_seed_that_fails(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Issue 22: one open seed does not hide a night. Each is a line at once; the exit code says that there are some."""
+    """One open seed does not hide a night. Each is a line at once; the exit code says that there are some."""
     stories = {5: "seed 5, after 9 ms: ECHOES, «...»\nits history", 7: "seed 7, after 1 ms: READS, «...»\nits history"}
     seen: list[int] = []
 

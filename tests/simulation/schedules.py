@@ -231,7 +231,7 @@ class Shop:
         return self.row().status.value if is_decided else "ASKED"
 
     def ends(self) -> dict[str, int]:
-        """How many changes were committed and how many rolled back; each ends once (I5)."""
+        """How many changes were committed and how many rolled back; each ends once (TA14)."""
         found: list[tuple[str, Position]] = []
         for each in self.decided():
             match each.event:

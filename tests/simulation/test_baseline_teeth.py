@@ -42,7 +42,7 @@ from topolog.streams.simulation import Faults, Rule
 
 
 def histories_are_compared_by_their_members(patch: pytest.MonkeyPatch) -> None:
-    """A branching point is a hash of who was online, as Apache Ignite's is (W1): who has met the same is the same."""
+    """A branching point is a hash of who was online, as Apache Ignite's is (BA23): who has met the same is the same."""
     note, members_at = views.note_view, dict[bytes, tuple[NodeId, ...]]()
 
     def noted(state: State, version: TopologyVersion, members: tuple[NodeId, ...], place: Place) -> None:
@@ -83,7 +83,7 @@ def a_past_is_synced_too_late(patch: pytest.MonkeyPatch) -> None:
 
 
 def who_is_ahead_is_welcome(patch: pytest.MonkeyPatch) -> None:
-    """Who has seen more than the log joins, as the first that starts does in Apache Ignite (C1)."""
+    """Who has seen more than the log joins, as the first that starts does in Apache Ignite (BA25)."""
     _told_as(patch, Kinship.AHEAD, Kinship.EQUAL)
 
 

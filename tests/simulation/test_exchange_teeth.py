@@ -1,4 +1,4 @@
-"""The rules of the exchange, each broken on purpose, are caught by some seed (DESIGN §7); how, `test_teeth.py` says.
+"""The rules of the exchange, each broken on purpose, are caught by some seed; how, `test_teeth.py` says.
 
 Not in the table, because no history of this simulation can show it, but proved elsewhere:
 
@@ -53,7 +53,7 @@ from topolog.streams.simulation import Faults, Rule
 
 
 def a_live_primary_is_moved_by_an_exchange(patch: pytest.MonkeyPatch) -> None:
-    """The wanted primary acts from the outcome on, whoever acts until then (L1, L2)."""
+    """The wanted primary acts from the outcome on, whoever acts until then (EX13)."""
 
     def moved(before: Ownership, wanted: Sequence[NodeNumber], present: Mapping[int, Present], ask: Ask) -> Change:
         after = outcome(before, wanted, present, ask)
@@ -88,7 +88,7 @@ def a_guard_does_not_look_again(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_switch_waits_for_nobody(patch: pytest.MonkeyPatch) -> None:
-    """The next primary acts as soon as the hand-over is decided (4.3.5)."""
+    """The next primary acts as soon as the hand-over is decided (EX14)."""
     patch.setattr(hand_over, "_is_over", lambda _state, row, *_: Evidence((row.node,), (), ()))
 
 
@@ -132,7 +132,7 @@ def a_returning_copy_owns_by_its_own_word(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_former_life_answers(patch: pytest.MonkeyPatch) -> None:
-    """The map of another incarnation counts as the answer of the one that is asked (T2)."""
+    """The map of another incarnation counts as the answer of the one that is asked (EX28)."""
     receive, maps = single_maps.receive, exchanges.MapAnswer
 
     def deaf(inbox: Inbox, known: Known, record: SinglePartitionMap) -> Any:
@@ -298,7 +298,7 @@ class _Nothing:
 
 
 def copies_change_while_an_exchange_is_open(patch: pytest.MonkeyPatch) -> None:
-    """A load that ends meanwhile makes an owner at once (PI8, DS6)."""
+    """A load that ends meanwhile makes an owner at once (EX10, DS6)."""
     patch.setattr(copies, "open_exchange", lambda _: None)
     patch.setattr(copies, "queued", lambda _: ())
     settle = Exchanges.settle

@@ -1,4 +1,4 @@
-"""The adversarial schedules of schema change: late, lost, paused, asleep, and clocks that are off (leases B8)."""
+"""The adversarial schedules of schema change: late, lost, paused, asleep, and clocks that are off."""
 
 import pytest
 from tests.simulation.schedules import OWED_MS, PROCEED_MS, TERMS, Shop
@@ -20,7 +20,7 @@ def presumed_fenced(shop: Shop) -> tuple[str, ...]:
 
 
 def test_a_heartbeat_that_is_delayed_beyond_the_wait_gives_no_lease_back() -> None:
-    """B8, B6.9: what is echoed late is of when it was sent, and that is more than a fence ago."""
+    """LE2: what is echoed late is of when it was sent, and that is more than a fence ago."""
     shop = Shop()
     late = shop.servers[0]
     late.is_mute = True
@@ -39,7 +39,7 @@ def test_a_heartbeat_that_is_delayed_beyond_the_wait_gives_no_lease_back() -> No
 
 
 def test_a_server_whose_requests_arrive_and_whose_answers_do_not_is_fenced_when_the_drop_is_committed() -> None:
-    """B8, F1: it is heard all the while; its lease hangs on what it reads."""
+    """TA18: it is heard all the while; its lease hangs on what it reads."""
     shop = Shop()
     deaf = shop.servers[0]
     deaf.is_deaf = True
@@ -52,7 +52,7 @@ def test_a_server_whose_requests_arrive_and_whose_answers_do_not_is_fenced_when_
 
 
 def test_a_server_that_is_stopped_before_it_looks_does_not_answer_when_it_goes_on() -> None:
-    """B8: pause before the check."""
+    """TA18: pause before the check."""
     shop = Shop()
     paused = shop.servers[0]
     paused.is_stopped = True
@@ -63,7 +63,7 @@ def test_a_server_that_is_stopped_before_it_looks_does_not_answer_when_it_goes_o
 
 
 def test_a_read_that_is_stopped_in_its_middle_is_not_answered() -> None:
-    """B8, B6.5: pause between the check and the effect; drop and creation of the same name pass meanwhile."""
+    """TA28: pause between the check and the effect; drop and creation of the same name pass meanwhile."""
     shop = Shop()
     paused = shop.servers[0]
     reading = paused.schema.using("shop.orders")
@@ -78,7 +78,7 @@ def test_a_read_that_is_stopped_in_its_middle_is_not_answered() -> None:
 
 
 def test_a_read_in_whose_middle_its_server_catches_up_is_not_answered_either() -> None:
-    """B6.5: the lease is back, under another generation, and the table is another one."""
+    """TA28: the lease is back, under another generation, and the table is another one."""
     shop = Shop()
     paused = shop.servers[0]
     reading = paused.schema.using("shop.orders")
@@ -96,7 +96,7 @@ def test_a_read_in_whose_middle_its_server_catches_up_is_not_answered_either() -
 
 
 def test_a_short_read_that_meets_a_preparation_is_begun_again() -> None:
-    """B6.5: the lease has held all the while; the definition has not."""
+    """TA28: the lease has held all the while; the definition has not."""
     shop = Shop()
     server = shop.servers[0]
     reading = server.schema.using("shop.orders")
@@ -108,7 +108,7 @@ def test_a_short_read_that_meets_a_preparation_is_begun_again() -> None:
 
 
 def test_whoever_is_stopped_while_it_catches_up_shows_nothing_of_the_past() -> None:
-    """B8: pause during the pull. All of it is applied under a fence, which only an echo behind it ends."""
+    """TA18: pause during the pull. All of it is applied under a fence, which only an echo behind it ends."""
     shop = Shop()
     slow = shop.servers[0]
     slow.is_deaf = True
@@ -131,7 +131,7 @@ def test_whoever_is_stopped_while_it_catches_up_shows_nothing_of_the_past() -> N
 
 
 def test_a_lease_ends_although_no_timer_strikes() -> None:
-    """B8, B6.4: pause of the timer only. Whoever asks looks at the clock."""
+    """LE8: pause of the timer only. Whoever asks looks at the clock."""
     shop = Shop()
     shop.pass_time(TERMS.heartbeat_ms)
     assert not shop.servers[0].is_fenced
@@ -140,7 +140,7 @@ def test_a_lease_ends_although_no_timer_strikes() -> None:
 
 
 def test_a_server_that_has_slept_for_an_hour_is_fenced_when_it_wakes() -> None:
-    """B8, B6.2: its clock has run on."""
+    """LE13: its clock has run on."""
     shop = Shop()
     sleeper = shop.servers[0]
     sleeper.is_stopped = True
@@ -155,7 +155,7 @@ def test_a_server_that_has_slept_for_an_hour_is_fenced_when_it_wakes() -> None:
 
 
 def test_a_coordinator_that_sleeps_for_an_hour_has_not_waited() -> None:
-    """B8, B6.2: its clock has stood still, and whoever was silent before is waited for in full."""
+    """LE13: its clock has stood still, and whoever was silent before is waited for in full."""
     shop = Shop()
     silent = shop.servers[0]
     silent.is_deaf = silent.is_mute = True
@@ -171,7 +171,7 @@ def test_a_coordinator_that_sleeps_for_an_hour_has_not_waited() -> None:
 
 @pytest.mark.parametrize("ppm", [500, 10_000])
 def test_clocks_that_run_apart_leave_no_moment_between(ppm: int) -> None:
-    """B8, B5: the slowest holder and the fastest waiter; the margin pays for it."""
+    """LE1: the slowest holder and the fastest waiter; the margin pays for it."""
     for age_ms in range(0, 240, 40):
         shop = Shop("n2", "n3", ppm=ppm)
         slow = shop.start("n1", ppm=-ppm)
@@ -187,7 +187,7 @@ def test_clocks_that_run_apart_leave_no_moment_between(ppm: int) -> None:
 
 
 def test_a_fence_that_was_lowered_and_raised_again_is_waited_out_in_full() -> None:
-    """B8, F10: a server that has heard of neither holds a lease by the first terms; the longest of them counts."""
+    """LE37: a server that has heard of neither holds a lease by the first terms; the longest of them counts."""
     shop = Shop()
     terms(shop, 3_000)
     shop.run(2 * OWED_MS)
@@ -212,7 +212,7 @@ def terms(shop: Shop, fence_ms: int) -> None:
 
 
 def test_a_write_that_was_admitted_before_the_closing_and_arrives_behind_it_is_dropped() -> None:
-    """B8, B6.6: no check covers that pause; the token of the write does, on whatever disk it comes to."""
+    """TA29: no check covers that pause; the token of the write does, on whatever disk it comes to."""
     shop = Shop()
     writer, other = shop.servers[:2]
     with writer.schema.writing("shop.orders") as found:
@@ -230,7 +230,7 @@ def test_a_write_that_was_admitted_before_the_closing_and_arrives_behind_it_is_d
 
 
 def test_a_name_that_is_created_dropped_and_created_is_another_table_each_time() -> None:
-    """B8: create, drop, create, all asked for at once; a server that is behind serves none of them meanwhile."""
+    """TA12: create, drop, create, all asked for at once; a server that is behind serves none of them meanwhile."""
     shop = Shop()
     slow = shop.servers[0]
     before = slow.look()
@@ -256,7 +256,7 @@ def test_a_name_that_is_created_dropped_and_created_is_another_table_each_time()
 
 
 def test_a_fenced_server_applies_what_it_reads() -> None:
-    """B8, B6.7: a fence stops answers, and nothing that is applied."""
+    """LE7: a fence stops answers, and nothing that is applied."""
     shop = Shop()
     fenced = shop.servers[0]
     fenced.is_mute = True
@@ -272,7 +272,7 @@ def test_a_fenced_server_applies_what_it_reads() -> None:
 
 
 def test_a_fenced_server_says_so_and_comes_back_by_itself() -> None:
-    """B8, B6.8: nothing on the way of a heartbeat asks for a lease."""
+    """LE7: nothing on the way of a heartbeat asks for a lease."""
     shop = Shop()
     shop.pass_time(2 * PROCEED_MS)
     assert all(server.is_fenced for server in shop.servers)

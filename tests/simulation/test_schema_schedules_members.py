@@ -1,4 +1,4 @@
-"""The adversarial schedules of schema change: coordinators that crash or meet, servers that come, go and lag (B8)."""
+"""The adversarial schedules of schema change: coordinators that crash or meet, servers that come, go and lag."""
 
 from collections.abc import Callable
 
@@ -54,7 +54,7 @@ STEPS = (SchemaChangeQueued, SchemaChangePrepared, SchemaChangeCommitted, Schema
 
 @pytest.mark.parametrize("step", STEPS, ids=lambda step: step.__name__)
 def test_a_coordinator_that_crashes_behind_any_step_leaves_nothing_half_done(step: type) -> None:
-    """B8, I5: another one goes on from the log; each change ends once, and the wait begins anew."""
+    """TA14: another one goes on from the log; each change ends once, and the wait begins anew."""
     shop = Shop()
     silent = shop.servers[0]
     silent.is_deaf = silent.is_mute = True
@@ -77,7 +77,7 @@ def test_a_coordinator_that_crashes_behind_any_step_leaves_nothing_half_done(ste
 
 
 def test_of_two_coordinators_one_ends_the_change() -> None:
-    """B8, F4: both lead for a moment, both decide; the log takes one of them at its word."""
+    """K3: both lead for a moment, both decide; the log takes one of them at its word."""
     shop = Shop()
     first, second = shop.drivers[0], shop.start_coordinator()
     shop.run(100)
@@ -96,7 +96,7 @@ def test_of_two_coordinators_one_ends_the_change() -> None:
 
 
 def test_an_old_leader_renews_nobody() -> None:
-    """B8, F4: what it still writes is of a term that is over; a server that heard only that is fenced in time."""
+    """K3: what it still writes is of a term that is over; a server that heard only that is fenced in time."""
     shop = Shop()
     old, new = shop.drivers[0], shop.start_coordinator()
     shop.run(100)
@@ -117,7 +117,7 @@ def test_an_old_leader_renews_nobody() -> None:
 
 
 def test_a_request_that_comes_again_long_after_changes_nothing() -> None:
-    """B8, F5: the table was dropped meanwhile; the retry of its creation is the answered request, byte for byte."""
+    """K7: the table was dropped meanwhile; the retry of its creation is the answered request, byte for byte."""
     shop = Shop()
     asked = shop.change(table("shop.more", a=INT))
     shop.run(OWED_MS)
@@ -131,7 +131,7 @@ def test_a_request_that_comes_again_long_after_changes_nothing() -> None:
 
 
 def test_a_decision_of_a_former_term_that_lands_late_changes_nothing() -> None:
-    """B8, F5: a preparation, sent again when the table has another definition."""
+    """K3: a preparation, sent again when the table has another definition."""
     shop = Shop()
     shop.change(alter("shop.orders", add("a")))
     shop.run(OWED_MS)
@@ -154,7 +154,7 @@ def _land_again(shop: Shop, entry: Entry) -> None:
 
 
 def test_a_server_that_has_lost_everything_serves_nothing_before_it_has_read_the_log() -> None:
-    """B8, F11: an empty state is no state. It says fenced, and not that there is no such table."""
+    """TA18: an empty state is no state. It says fenced, and not that there is no such table."""
     shop = Shop()
     shop.kill(shop.servers[0])
     new = shop.start("n1")
@@ -167,7 +167,7 @@ def test_a_server_that_has_lost_everything_serves_nothing_before_it_has_read_the
 
 
 def test_a_server_that_restarts_inside_the_wait_ends_it() -> None:
-    """B8: its new life has read the preparation, and its lock proves the former one dead."""
+    """TA15: its new life has read the preparation, and its lock proves the former one dead."""
     shop = Shop("n2", "n3")
     first = shop.start("n1", folder="disk of n1")
     shop.run(2 * OWED_MS)
@@ -185,7 +185,7 @@ def test_a_server_that_restarts_inside_the_wait_ends_it() -> None:
 
 
 def test_a_server_that_dies_inside_the_wait_costs_no_failure() -> None:
-    """B8, F8: it was well when the change was prepared; the wait ends by its being fenced."""
+    """TA16: it was well when the change was prepared; the wait ends by its being fenced."""
     shop = Shop()
     silent, dying = shop.servers[:2]
     silent.is_deaf = silent.is_mute = True
@@ -198,7 +198,7 @@ def test_a_server_that_dies_inside_the_wait_costs_no_failure() -> None:
 
 
 def test_a_server_that_is_well_but_for_what_it_should_apply_holds_nothing_up() -> None:
-    """B8, F9: its heartbeats come all the while. It applies one record at a time, far too slowly."""
+    """TA17: its heartbeats come all the while. It applies one record at a time, far too slowly."""
     shop = Shop()
     half = shop.servers[0]
     half.is_deaf = True
@@ -210,7 +210,7 @@ def test_a_server_that_is_well_but_for_what_it_should_apply_holds_nothing_up() -
 
 
 def test_a_server_that_never_fences_is_waited_for_until_an_operator_removes_it() -> None:
-    """B8, V5, F6: rolling upgrade with one that has no such capability."""
+    """TA16: rolling upgrade with one that has no such capability."""
     shop = Shop("n2", "n3")
     old = shop.start("n1", fences=False)
     shop.run(2 * OWED_MS)
@@ -227,7 +227,7 @@ def test_a_server_that_never_fences_is_waited_for_until_an_operator_removes_it()
 
 
 def test_the_users_deadline_ends_the_wait_for_a_server_that_never_fences() -> None:
-    """B8, V5, V6: the change is rolled back, which needs nobody (I6)."""
+    """TA16, TA20: the change is rolled back, which needs nobody (TA22)."""
     shop = Shop("n2", "n3")
     old = shop.start("n1", fences=False)
     shop.run(2 * OWED_MS)
@@ -239,7 +239,7 @@ def test_the_users_deadline_ends_the_wait_for_a_server_that_never_fences() -> No
 
 
 def test_a_server_that_joins_in_the_middle_of_a_change_is_not_waited_for() -> None:
-    """B8, F12: its first lease stands behind the preparation."""
+    """TA15: its first lease stands behind the preparation."""
     shop = Shop()
     silent = shop.servers[0]
     silent.is_deaf = silent.is_mute = True
@@ -256,7 +256,7 @@ def test_a_server_that_joins_in_the_middle_of_a_change_is_not_waited_for() -> No
 
 
 def test_a_drop_that_is_rolled_back_leaves_its_marker_only_where_nobody_has_heard_it() -> None:
-    """B8, I6, F15: a later decision takes it away; nobody has to be reached for the rollback."""
+    """TA22: a later decision takes it away; nobody has to be reached for the rollback."""
     shop = Shop()
     marked, silent, well = shop.servers
     silent.is_deaf = silent.is_mute = True
@@ -278,7 +278,7 @@ def test_a_drop_that_is_rolled_back_leaves_its_marker_only_where_nobody_has_hear
 
 
 def test_whoever_has_not_heard_a_rollback_is_fenced_before_the_next_change_is_committed() -> None:
-    """I3: it goes by a definition that nobody has committed, and never beside one that follows the next."""
+    """TA23: it goes by a definition that nobody has committed, and never beside one that follows the next."""
     shop = Shop()
     behind, silent, _ = shop.servers
     silent.is_deaf = silent.is_mute = True
@@ -299,7 +299,7 @@ def test_whoever_has_not_heard_a_rollback_is_fenced_before_the_next_change_is_co
 
 
 def test_a_server_that_cannot_apply_a_change_ends_it_for_all() -> None:
-    """V2, I5: nobody has used what it would have been, and the next change is not held up."""
+    """TA19: nobody has used what it would have been, and the next change is not held up."""
     shop = Shop()
     for server in shop.servers:
         server.schema.on_change(_no_codec if server.name == "n2" else _any)

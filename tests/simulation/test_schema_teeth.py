@@ -90,7 +90,7 @@ def nobody_waits_for_the_silent(patch: pytest.MonkeyPatch) -> None:
 
 
 def who_never_fences_is_presumed_fenced(patch: pytest.MonkeyPatch) -> None:
-    """The capability is not looked at (F6); here one server never has it."""
+    """The capability is not looked at (TA16); here one server never has it."""
     patch.setattr(histories, "_draw_unfenced", lambda _: 0)
 
     def blind(state: State, row: ChangeRow, reports: Any, _: object, waited_through: Position) -> Verdict:
@@ -114,7 +114,7 @@ def changes_of_one_object_run_side_by_side(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_rollback_leaves_the_marker(patch: pytest.MonkeyPatch) -> None:
-    """The object stays as the change has prepared it (F15)."""
+    """The object stays as the change has prepared it (TA22)."""
     patch.setattr(ob, "_roll_back_step", lambda *_: None)
 
 

@@ -22,7 +22,7 @@ def simulate_all() -> None:
 
 
 def test_nobody_but_who_is_in_the_news_needs_an_echo_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """4.1: over crashes, take-overs, stalls and zombies."""
+    """LE5: over crashes, take-overs, stalls and zombies."""
     asked, urgent = membership.is_urgent, [0, 0]
 
     def of_all(
@@ -43,7 +43,7 @@ def test_nobody_but_who_is_in_the_news_needs_an_echo_at_once(monkeypatch: pytest
 
 
 def test_a_verdict_is_proceed_where_its_evidence_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    """V1 to V7."""
+    """LE16."""
     answers = [0, 0]
 
     def as_by_evidence(state: State, position: Position, reports: Reports, *, waited: bool) -> bool:

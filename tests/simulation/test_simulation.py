@@ -32,7 +32,7 @@ def test_no_seed_breaks_a_rule() -> None:
 
 
 def test_no_seed_breaks_a_rule_while_lease_terms_change() -> None:
-    """N26, B8: lowered, raised, twice at once, over take-overs and cuts; the rules judge by the terms at each echo."""
+    """LE37: lowered, raised, twice at once, over take-overs and cuts; the rules judge by the terms at each echo."""
     reports = [simulate(seed, SPAN_MS, Faults(terms=8)) for seed in range(SEEDS_OF_TERMS)]
     assert sum(report.nodes_left for report in reports) > SEEDS_OF_TERMS, "nodes leave"
 

@@ -1,4 +1,4 @@
-"""Whatever stands still for a while removes nobody who could beat (DESIGN §8); the full figure is 20,000 stalls."""
+"""Whatever stands still for a while removes nobody who could beat (LE27); the full figure is 20,000 stalls."""
 
 import pytest
 
@@ -15,7 +15,7 @@ def tallies() -> list[Tally]:
 
 
 def test_stalls_remove_nobody_who_could_beat(tallies: list[Tally]) -> None:
-    """DESIGN §8: stalls of 1 to 60 s at every phase of the leader's beat, 64 nodes, a stand-by: no false removal."""
+    """LE27: stalls of 1 to 60 s at every phase of the leader's beat, 64 nodes, a stand-by: no false removal."""
     assert sum(tally.stalls.total() for tally in tallies) >= 300
     assert [story for tally in tallies for story in tally.false] == []
 

@@ -1,4 +1,4 @@
-"""The simulation has teeth: each rule of the design, broken on purpose, is caught by some seed (DESIGN §7).
+"""The simulation has teeth: each rule of the design, broken on purpose, is caught by some seed.
 
 `DEFECTS` is the table: what is broken, the seed that caught it when it was last looked for, and by which rule. A change
 of the cores moves the seeds; the test then looks a bounded number of seeds further.

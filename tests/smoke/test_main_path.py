@@ -21,7 +21,7 @@ CUSTOMER = ObjectType("Customer", {"id": "long", "name": "String"}, affinity_key
 
 
 def test_three_nodes_agree_on_a_type_and_all_folds_are_equal(site: Site) -> None:
-    """U5, U12, I4: proposed, accepted with the evidence of every server, the same everywhere."""
+    """ME11, ME15, ME16: proposed, accepted with the evidence of every server, the same everywhere."""
     site.coordinator("c1")
     with site.node("n1") as one, site.node("n2") as two, site.node("n3") as three:
         outcome = one.propose(CUSTOMER)
@@ -48,7 +48,7 @@ def _two_of(site: Site, topic: Topic) -> list[Entry] | None:
 
 
 def test_a_conflicting_proposal_is_refused_with_both_sides(site: Site) -> None:
-    """M6, U7, I6: the refusal names both types, takes no version and changes nothing."""
+    """ME8, ME13: the refusal names both types, takes no version and changes nothing."""
     site.coordinator("c1")
     with site.node("n1") as node:
         node.propose(CUSTOMER)
@@ -61,7 +61,7 @@ def test_a_conflicting_proposal_is_refused_with_both_sides(site: Site) -> None:
 
 
 def test_many_proposals_under_way_get_one_version_each(site: Site) -> None:
-    """I2, K7: pipelined proposals of several nodes to one type each get a version of their own."""
+    """ME14, K7: pipelined proposals of several nodes to one type each get a version of their own."""
     site.coordinator("c1")
     with site.node("n1") as one, site.node("n2") as two:
         nodes = (one, two)

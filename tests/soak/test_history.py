@@ -51,7 +51,7 @@ def asks(request: str, fields: Mapping[str, str]) -> q.UpdateRequested:
 
 
 REFUSAL = md.MetadataUpdateRejected(
-    ref("a/3"), "T", "METADATA_CONFLICT", "M6", "no", {}, md.ObjectType("T", FIELDS[2]), md.ObjectType("T", {})
+    ref("a/3"), "T", "METADATA_CONFLICT", "ME8", "no", {}, md.ObjectType("T", FIELDS[2]), md.ObjectType("T", {})
 )
 
 DECIDED = (

@@ -1,4 +1,4 @@
-"""What is hashed of a row: each trap of D.3, by its number, and scenarios 11 and 12."""
+"""What is hashed of a row: each trap of the built-in hashes (RE16)."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -68,7 +68,7 @@ LISTS = "cast({} as array<int>)"
 def test_different_rows_have_different_hashes(
     spark: SparkSession, strength: Strength, left: tuple[str, ...], right: tuple[str, ...]
 ) -> None:
-    """Scenario 11; D.3.1, D.3.6, D.3.7."""
+    """RE16."""
     one, other = hashes(strength, frame(spark, *left), frame(spark, *right))
     assert one[0] != other[0]
     assert one[1] != other[1]
@@ -76,7 +76,7 @@ def test_different_rows_have_different_hashes(
 
 @pytest.mark.parametrize("strength", STRENGTHS)
 def test_a_row_may_have_more_columns_than_a_long_has_bits(spark: SparkSession, strength: Strength) -> None:
-    """Scenario 11: one NULL each, and the values beside it are all alike."""
+    """RE16: one NULL each, and the values beside it are all alike."""
     places = (0, 1, 61, 62, 63, 64, 123, 124, 129)
     rows = [frame(spark, *(NULL if place == null else "1" for place in range(130))) for null in places]
     found = hashes(strength, *rows)
@@ -104,14 +104,14 @@ def test_a_row_may_have_more_columns_than_a_long_has_bits(spark: SparkSession, s
 def test_equal_values_have_equal_hashes_whatever_their_type(
     spark: SparkSession, strength: Strength, left: str, right: str, declared: str
 ) -> None:
-    """Scenarios 11, 12; D.3.2, D.3.3, D.3.4."""
+    """RE16."""
     one, other = hashes(strength, frame(spark, left), frame(spark, right), types=(declared,))
     assert one == other
 
 
 @pytest.mark.parametrize("strength", STRENGTHS)
 def test_the_time_zone_of_the_session_is_in_no_hash(spark: SparkSession, strength: Strength) -> None:
-    """Scenario 12; D.3.5: instants, also inside of structs, and wall times."""
+    """RE16: instants, also inside of structs, and wall times."""
     rows = frame(
         spark,
         "timestamp_micros(1700000000123456)",
@@ -130,7 +130,7 @@ def test_the_time_zone_of_the_session_is_in_no_hash(spark: SparkSession, strengt
 
 
 def test_the_two_hashes_of_a_row_are_two(spark: SparkSession) -> None:
-    """D.4: a chance that both are equal is the product of two."""
+    """RE17: a chance that both are equal is the product of two."""
     rows = frame(spark, "1")
     one = hashed(rows, TreeSpec("t", columns_of(rows.schema), (), 8)).select(H1, H2).first()
     assert one is not None
@@ -138,7 +138,7 @@ def test_the_two_hashes_of_a_row_are_two(spark: SparkSession) -> None:
 
 
 def test_a_type_without_canonical_form_is_refused_by_name(spark: SparkSession) -> None:
-    """D.3: the column is named, so that it can be left out."""
+    """RE16: the column is named, so that it can be left out."""
     with pytest.raises(ReplicaFailed, match="Column c1 is of type interval") as failed:
         columns_of(frame(spark, "1", "interval '1' day").schema)
     assert failed.value.code == "UNSUPPORTED"
@@ -158,14 +158,14 @@ def test_a_type_without_canonical_form_is_refused_by_name(spark: SparkSession) -
     ],
 )
 def test_a_cast_that_could_lose_something_is_refused(spark: SparkSession, stored: str, declared: str) -> None:
-    """D.3.2: each side is cast to one type, and what does not fit is another schema."""
+    """RE16: each side is cast to one type, and what does not fit is another schema."""
     with pytest.raises(ReplicaFailed, match="is stored as") as failed:
         canonical(frame(spark, stored), [Column("c0", declared)])
     assert failed.value.code == "SCHEMA"
 
 
 def test_a_missing_column_is_named(spark: SparkSession) -> None:
-    """Scenario 13 at the replica: it says what is not there, and what is."""
+    """RE14 at the replica: it says what is not there, and what is."""
     with pytest.raises(ReplicaFailed, match="no column other") as failed:
         canonical(frame(spark, "1"), [Column("c0", "long"), Column("other", "long")])
     assert failed.value.code == "SCHEMA"

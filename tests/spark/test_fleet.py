@@ -1,4 +1,4 @@
-"""Many clusters in one job on a real broker: a large one delays nobody, a broken one ends nothing (issue 9.5)."""
+"""Many clusters in one job on a real broker: a large one delays nobody, a broken one ends nothing (RD29)."""
 
 from collections.abc import Iterator
 from pathlib import Path

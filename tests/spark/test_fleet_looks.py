@@ -1,4 +1,4 @@
-"""What a fleet sees of its clusters, and does with those that are not in order (issue 9.5); without a broker."""
+"""What a fleet sees of its clusters, and does with those that are not in order (RD29); without a broker."""
 
 from collections.abc import Callable, Iterable
 from pathlib import Path

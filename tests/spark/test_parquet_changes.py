@@ -49,7 +49,7 @@ def failure(ask: Callable[[], object]) -> ReplicaFailed:
 
 
 def test_files_of_two_schemas_are_no_table(place: Place) -> None:
-    """Scenario 13: Spark shows the columns of one of them, and a file that is written anew would have no others."""
+    """RE14: Spark shows the columns of one of them, and a file that is written anew would have no others."""
     put(place, "1.parquet", 1)
     precious = put(place, "2.parquet", 2, 3, weight=["precious", "gold"])
     before = precious.read_bytes()
@@ -66,7 +66,7 @@ def test_files_of_two_schemas_are_no_table(place: Place) -> None:
 
 
 def test_files_of_two_types_are_no_table(place: Place) -> None:
-    """Scenario 13."""
+    """RE14."""
     put(place, "1.parquet", 1, weight=[1])
     put(place, "2.parquet", 2, weight=["much"])
     assert failure(place.replica.describe).code == "SCHEMA"
@@ -145,7 +145,7 @@ def test_files_that_vanish_while_they_are_looked_at_may_be_asked_for_again(
 
 
 def test_a_damaged_footer_is_named(place: Place) -> None:
-    """Scenario 22."""
+    """RE7."""
     put(place, "1.parquet", 1)
     file = put(place, "2.parquet", 2)
     data = bytearray(file.read_bytes())
@@ -190,7 +190,7 @@ def dying(behind: int) -> Callable[[], None]:
 def test_a_row_that_moves_is_moved_by_whoever_goes_on(
     places: tuple[Place, Place], spark: SparkSession, effects: int
 ) -> None:
-    """Scenario 25 and 20: to a partition that is there, and to a new one; killed before any of the files is put."""
+    """RE3, RE4: to a partition that is there, and to a new one; killed before any of the files is put."""
     one, other = places
     table = numbers(spark, 8).withColumn("day", F.lit(0))
     moved = changed(changed(table, 2, day=F.lit(1)), 3, day=F.lit(2), amount=F.lit(7))
@@ -273,7 +273,7 @@ def test_a_file_that_was_replaced_behind_the_read_point_is_not_replaced_again(
 
 
 def test_nothing_is_put_into_a_folder_that_is_being_replaced(place: Place) -> None:
-    """D.5.2."""
+    """RE19."""
     put(place, "1.parquet", 1)
 
     def fence() -> None:

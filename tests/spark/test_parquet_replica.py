@@ -19,7 +19,7 @@ from topolog.projections.spark.replica import SparkReplica
 
 
 def test_a_replica_says_what_it_holds(spark: SparkSession, tmp_path: Path) -> None:
-    """D.5.3: with a sample of its keys, if it is to have one."""
+    """RE15: with a sample of its keys, if it is to have one."""
     place = Place(spark, tmp_path / "one").save(numbers(spark, 100, parts=3))
     told = SparkReplica(spark, place.source, "numbers", "one", ("key",), boundaries=9).describe()
     assert (told.id, told.rows, told.key) == ("numbers@one", 100, ("key",))
@@ -35,7 +35,7 @@ def test_a_replica_says_what_it_holds(spark: SparkSession, tmp_path: Path) -> No
 
 
 def test_a_read_point_stays_while_the_files_change(places: tuple[Place, Place], spark: SparkSession) -> None:
-    """Scenario 31: files are replaced, added and removed; the rows at the cut are those that there were."""
+    """RE19: files are replaced, added and removed; the rows at the cut are those that there were."""
     place, _ = places
     place.save(numbers(spark, 50, parts=2))
     spec = spec_of(place)
@@ -60,7 +60,7 @@ def test_a_read_point_stays_while_the_files_change(places: tuple[Place, Place], 
 
 
 def test_a_folder_that_is_being_replaced_has_no_read_point(places: tuple[Place, Place], spark: SparkSession) -> None:
-    """D.5.2: Spark keeps what it writes below `_temporary` until all of it is there."""
+    """RE19: Spark keeps what it writes below `_temporary` until all of it is there."""
     place, _ = places
     place.save(numbers(spark, 10))
     (place.folder / "_temporary").mkdir()
@@ -72,7 +72,7 @@ def test_a_folder_that_is_being_replaced_has_no_read_point(places: tuple[Place, 
 def test_a_read_point_tells_how_far_it_is_and_leaves_nothing_where_it_is_stopped(
     places: tuple[Place, Place], spark: SparkSession
 ) -> None:
-    """Scenario 20: where there are no links, each file is copied."""
+    """RE19: where there are no links, each file is copied."""
     place, _ = places
     place.save(numbers(spark, 50, parts=3))
     told: list[int] = []
@@ -89,7 +89,7 @@ def test_a_read_point_tells_how_far_it_is_and_leaves_nothing_where_it_is_stopped
 
 
 def test_a_file_that_is_no_parquet_is_named(places: tuple[Place, Place], spark: SparkSession) -> None:
-    """Scenario 22."""
+    """RE7."""
     place, _ = places
     place.save(numbers(spark, 10))
     (file,) = place.files()
@@ -101,7 +101,7 @@ def test_a_file_that_is_no_parquet_is_named(places: tuple[Place, Place], spark: 
 
 
 def test_damage_inside_of_a_file_ends_the_job(places: tuple[Place, Place], spark: SparkSession) -> None:
-    """Scenario 22: the footer is sound, a page is not."""
+    """RE7: the footer is sound, a page is not."""
     place, _ = places
     place.save(numbers(spark, 1000))
     (file,) = place.files()
@@ -115,7 +115,7 @@ def test_damage_inside_of_a_file_ends_the_job(places: tuple[Place, Place], spark
 
 
 def test_rows_are_written_in_the_types_of_who_stores_them(places: tuple[Place, Place], spark: SparkSession) -> None:
-    """Scenarios 2, 3, 12: changed and missing rows come from a replica with other types, and all leaves are equal."""
+    """RE17, RE16: changed and missing rows come from a replica with other types, and all leaves are equal."""
     one, other = places
     price = F.col("key").cast("decimal(10,2)") / 4
     wide = numbers(spark, 100, parts=2).withColumn("price", price.cast("decimal(10,2)"))
@@ -187,7 +187,7 @@ def test_a_row_that_is_something_else_by_now_is_left_alone(places: tuple[Place, 
 
 
 def test_nothing_is_written_once_the_fence_says_no(places: tuple[Place, Place], spark: SparkSession) -> None:
-    """Scenario 25: no effect after the session's end."""
+    """RE3: no effect after the session's end."""
     one, other = places
     one.save(numbers(spark, 20))
     other.save(without(changed(numbers(spark, 20), 7, amount=F.lit(0)), 9))
@@ -209,7 +209,7 @@ def test_nothing_is_written_once_the_fence_says_no(places: tuple[Place, Place], 
 def test_a_value_that_does_not_fit_is_not_written(
     places: tuple[Place, Place], spark: SparkSession, stored: str, key: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """D.3.2: rather than a rounded or a cut value none at all; the rows beside it are written, and the log says so."""
+    """RE16: rather than a rounded or a cut value none at all; the rows beside it are written, and the log says so."""
     one, other = places
     price = (F.col("key") / 100).cast("decimal(6,2)")
     counts = F.create_map(F.lit("a"), F.col("key") * 100)
@@ -233,7 +233,7 @@ def test_a_value_that_does_not_fit_is_not_written(
 
 
 def test_a_key_that_does_not_fit_is_left_alone_too(places: tuple[Place, Place], spark: SparkSession) -> None:
-    """D.3.2: 1.50 is no key of a column of integers, 3.00 is."""
+    """RE16: 1.50 is no key of a column of integers, 3.00 is."""
     _, other = places
     other.save(numbers(spark, 2).withColumn("key", F.col("key").cast("int")))
     columns = (Column("key", "decimal(21,2)"), Column("amount", "long"))
@@ -244,7 +244,7 @@ def test_a_key_that_does_not_fit_is_left_alone_too(places: tuple[Place, Place], 
 
 
 def test_a_table_without_key_is_compared_and_not_written(places: tuple[Place, Place], spark: SparkSession) -> None:
-    """D.5.4: answers are counts; there is nothing to write a row by."""
+    """RE17: answers are counts; there is nothing to write a row by."""
     place, _ = places
     place.save(numbers(spark, 5).unionAll(numbers(spark, 2)))
     replica = SparkReplica(spark, place.source, "numbers", "one", ())

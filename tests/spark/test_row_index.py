@@ -1,4 +1,4 @@
-"""Rows that are read once answer all that a session asks, with just what a scan would have answered (D.5.4, D.5.6)."""
+"""Rows that are read once answer all that a session asks, with just what a scan would have answered (RE17, RE21)."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -83,7 +83,7 @@ def test_many_rows_are_added_part_by_part(spark: SparkSession, monkeypatch: pyte
 
 
 def test_the_greatest_hashes_of_very_many_rows_are_added_exactly() -> None:
-    """D.3.8: no sum is rounded, though they are added as floating-point numbers."""
+    """RE17: no sum is rounded, though they are added as floating-point numbers."""
     rows = 2 * row_index._ADDED_ROWS + 3
     greatest = np.full(rows, (1 << 64) - 1, np.uint64)
     index = RowIndex(np.full(rows, RING - 1, np.uint32), None, greatest, greatest - np.uint64(1))
@@ -113,7 +113,7 @@ def test_an_empty_table_has_no_leaves(table: DataFrame) -> None:
 
 
 def test_a_leaf_too_large_is_refused_as_by_a_scan(table: DataFrame) -> None:
-    """Scenario 35."""
+    """RE17."""
     with pytest.raises(ReplicaFailed, match=r"has 1,\d+ rows"):
         list(made(table, spec_of(table)).leaves((FULL,), 0, rows_max=1000))
 

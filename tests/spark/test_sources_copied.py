@@ -77,7 +77,7 @@ def test_a_cut_is_named_by_its_rows_and_holds_still(spark: SparkSession, tmp_pat
 
 
 def test_a_copy_tells_how_far_it_is_and_ends_where_nobody_wants_it(tmp_path: Path) -> None:
-    """Scenario 20: a cut that takes an hour is no validator that is gone; one that was stopped leaves nothing."""
+    """RE7: a cut that takes an hour is no validator that is gone; one that was stopped leaves nothing."""
     source = CopiedSource(Listed((1, "a", 0.5), (2, "b", 1.5), (3, "c", 2.5)), tmp_path)
     told: list[tuple[int, int]] = []
     source.cut(lambda rows, size: told.append((rows, size)))
@@ -118,7 +118,7 @@ def test_a_session_copies_a_table_once_for_all_that_it_reads_and_writes(spark: S
 
 
 def test_a_table_of_no_rows_has_its_columns(spark: SparkSession, tmp_path: Path) -> None:
-    """Scenario 9."""
+    """RE17."""
     source = CopiedSource(Listed(), tmp_path)
     assert source.frame(spark, source.cut(nothing)).schema.names == ["id", "name", "size"]
     assert source.describe(spark).schema.simpleString() == "struct<id:bigint,name:string,size:double>"
@@ -201,7 +201,7 @@ def test_what_is_no_value_of_its_type_is_refused(kind: str, sent: object) -> Non
 
 
 def test_a_stored_value_that_is_none_of_its_column_is_corrupt() -> None:
-    """Scenario 22, with the column; and a type that cannot be copied is named."""
+    """RE7, with the column; and a type that cannot be copied is named."""
     with pytest.raises(ReplicaFailed, match="Column id has a value that is no long") as corrupt:
         arrow_table(COLUMNS, [("one", "a", 0.5)])
     assert corrupt.value.code == "CORRUPT"

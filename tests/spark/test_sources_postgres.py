@@ -99,7 +99,7 @@ def names(database: psycopg.Connection[Any]) -> list[tuple[Any, ...]]:
 
 
 def test_its_rows_equal_those_of_a_parquet_file(spark: SparkSession, table: PostgresTable, tmp_path: Path) -> None:
-    """Scenario 12: all types, a real among them, whose double is another than the one with its text."""
+    """RE16: all types, a real among them, whose double is another than the one with its text."""
     spark.sql(SAME_IN_SPARK).write.parquet(str(tmp_path / "files"))
     source = CopiedSource(table, tmp_path / "cuts")
     files = SparkReplica(spark, ParquetSource(tmp_path / "files"), "orders", "r2", ("line", "id"))
@@ -172,7 +172,7 @@ def test_a_row_that_is_changed_behind_the_read_point_is_left(
 
 
 def test_nothing_is_written_once_the_fence_is_down(database: psycopg.Connection[Any], table: PostgresTable) -> None:
-    """Scenario 25: no row of the transaction."""
+    """RE3: no row of the transaction."""
 
     def down() -> None:
         raise ReplicaFailed("FENCED", "It is not wanted any more.")
@@ -217,7 +217,7 @@ def test_a_row_that_the_table_does_not_take_is_an_error(
 def test_a_row_that_the_table_would_keep_as_another_is_left(
     database: psycopg.Connection[Any], table: PostgresTable, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """D.3.2: no key that is rounded to another, nothing too large; the rows beside it are written."""
+    """RE16: no key that is rounded to another, nothing too large; the rows beside it are written."""
     shape = Shape(
         (Column("id", "decimal(21,2)"), Column("line", "long"), Column("price", "decimal(30,4)")), ("line", "id")
     )

@@ -76,7 +76,7 @@ def test_declared_types_are_what_columns_are(table: SqliteTable) -> None:
 def test_its_rows_equal_those_of_a_parquet_file(
     spark: SparkSession, database: sqlite3.Connection, table: SqliteTable, tmp_path: Path
 ) -> None:
-    """Scenario 12: what is stored differently and is equal has equal digests."""
+    """RE16: what is stored differently and is equal has equal digests."""
     spark.sql(
         """
         SELECT 1 AS id, 7 AS line, 'Ada' AS name, 1.5BD AS price, CAST(0.25 AS FLOAT) AS weight, X'FF' AS photo,
@@ -147,7 +147,7 @@ def test_a_row_that_is_changed_behind_the_read_point_is_left(database: sqlite3.C
 
 
 def test_nothing_is_written_once_the_fence_is_down(database: sqlite3.Connection, table: SqliteTable) -> None:
-    """Scenario 25: no row of the transaction."""
+    """RE3: no row of the transaction."""
 
     def down() -> None:
         raise ReplicaFailed("FENCED", "It is not wanted any more.")
@@ -211,7 +211,7 @@ WIDE = "CREATE TABLE wide (id INTEGER PRIMARY KEY, x DOUBLE, d DECIMAL(19, 2), n
 def test_a_row_that_sqlite_would_keep_as_another_is_left(
     database: sqlite3.Connection, table: SqliteTable, values: Row, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """D.3.2: no NULL for NaN, and no decimal that is rounded; the rows beside it are written, and the log says so."""
+    """RE16: no NULL for NaN, and no decimal that is rounded; the rows beside it are written, and the log says so."""
     database.execute(WIDE)
     database.execute("INSERT INTO wide VALUES (7, 0.5, 1.25, 3)")
     wide = SqliteTable(table._path, "wide")

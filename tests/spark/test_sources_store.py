@@ -155,7 +155,7 @@ def test_only_what_the_same_write_has_made_is_put_right(shops: Shops) -> None:
 
 
 def test_nothing_is_put_right_once_the_fence_is_down(shops: Shops) -> None:
-    """Scenario 25."""
+    """RE3."""
 
     def down() -> None:
         raise ReplicaFailed("FENCED", "It is not wanted any more.")
@@ -187,7 +187,7 @@ def test_a_table_that_is_not_there_all_is_no_replica(shops: Shops) -> None:
 
 
 def test_a_value_that_is_none_of_its_column_is_corrupt(shops: Shops) -> None:
-    """Scenario 22: what no client could have written."""
+    """RE7: what no client could have written."""
     shop = next(each for each in shops.by_name.values() if each is not acting(shops, "7"))
     incarnation = shop.node.table(ORDERS).incarnation
     holders = [each for each in shops.by_name.values() if f"/{incarnation}/7" in each.shards.keys(acting_only=False)]
@@ -199,6 +199,6 @@ def test_a_value_that_is_none_of_its_column_is_corrupt(shops: Shops) -> None:
 
 
 def test_another_column_is_another_shape(shops: Shops) -> None:
-    """Scenario 13: each cut has the columns that the table has then."""
+    """RE14: each cut has the columns that the table has then."""
     shops.local.change(alter(ORDERS, add("note")))
     assert "note" in {each.name for each in shape_of(shops).columns}

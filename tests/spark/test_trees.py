@@ -26,7 +26,7 @@ def table(spark: SparkSession) -> DataFrame:
 
 @pytest.mark.parametrize("strength", ALL)
 def test_order_and_partitions_of_rows_are_in_no_root(spark: SparkSession, table: DataFrame, strength: Strength) -> None:
-    """Scenario 1."""
+    """RE17."""
     spec = msgspec.structs.replace(spec_of(table), strength=strength)
     shuffled = numbers(spark, parts=5).orderBy(F.xxhash64("key"))
     one, other = tree(table, spec), tree(shuffled, spec)
@@ -38,14 +38,14 @@ def test_order_and_partitions_of_rows_are_in_no_root(spark: SparkSession, table:
 
 @pytest.mark.parametrize("strength", ALL)
 def test_a_changed_row_makes_just_its_leaf_differ(table: DataFrame, strength: Strength) -> None:
-    """Scenario 2, the tree's part."""
+    """RE17, the tree's part."""
     spec = msgspec.structs.replace(spec_of(table), strength=strength)
     other = changed(table, 7, amount=F.lit(0))
     assert differing(tree(table, spec), tree(other, spec)) == [leaf_of(table, spec, 7)]
 
 
 def test_missing_extra_and_double_rows_are_seen_in_the_count(table: DataFrame) -> None:
-    """Scenarios 3, 4, 5."""
+    """RE17."""
     spec = spec_of(table)
     rows = {leaf.bucket: leaf.rows for leaf in tree(table, spec)}
     seventh = leaf_of(table, spec, 7)
@@ -56,7 +56,7 @@ def test_missing_extra_and_double_rows_are_seen_in_the_count(table: DataFrame) -
 
 @pytest.mark.parametrize("strength", ALL)
 def test_even_multiplicity_does_not_cancel_out(spark: SparkSession, strength: Strength) -> None:
-    """Scenario 6: {A, A} against {B, B}, which an XOR of hashes takes for equal."""
+    """RE17: {A, A} against {B, B}, which an XOR of hashes takes for equal."""
     pairs = [spark.createDataFrame([(name,), (name,)], "key string") for name in "ab"]
     spec = msgspec.structs.replace(spec_of(pairs[0], key=()), bits=8, strength=strength)
     one, other = (tree(pair, spec, bits=1) for pair in pairs)
@@ -64,7 +64,7 @@ def test_even_multiplicity_does_not_cancel_out(spark: SparkSession, strength: St
 
 
 def test_values_swapped_between_two_keys_of_one_leaf_are_seen(table: DataFrame) -> None:
-    """Scenario 7: 1.2 hashed no keys, and missed it."""
+    """RE17: 1.2 hashed no keys, and missed it."""
     spec = spec_of(table)
     one, other = _two_of_one_leaf(table, spec.bits)
     values = {key: (key * 3, f"name {key}" if key % 10 else None) for key in (one, other)}
@@ -88,7 +88,7 @@ def _two_of_one_leaf(table: DataFrame, bits: int) -> tuple[int, int]:
 
 
 def test_leaves_that_were_exchanged_make_another_root(table: DataFrame) -> None:
-    """Scenario 8: a node's digest is bound to its place."""
+    """RE17: a node's digest is bound to its place."""
     spec = spec_of(table)
     first, second, *rest = tree(table, spec)
     exchanged = [
@@ -99,7 +99,7 @@ def test_leaves_that_were_exchanged_make_another_root(table: DataFrame) -> None:
 
 
 def test_a_table_of_no_rows_has_a_root(table: DataFrame) -> None:
-    """Scenarios 9, 10: it has no leaves, and all leaves of the other table differ from it, as one range."""
+    """RE17: it has no leaves, and all leaves of the other table differ from it, as one range."""
     spec = spec_of(table, bits=5)
     nothing = tree(table.filter("key < 0"), spec)
     assert nothing == []
@@ -109,7 +109,7 @@ def test_a_table_of_no_rows_has_a_root(table: DataFrame) -> None:
 
 @pytest.mark.parametrize("bits", [8, 6])
 def test_a_range_that_wraps_has_the_leaves_of_its_pieces(table: DataFrame, bits: int) -> None:
-    """Scenario 27."""
+    """RE12."""
     spec = spec_of(table, bits)
     pieces = unwrapped(0xC000_0001, 0x3FFF_FFFF)
     assert len(pieces) == 2
@@ -122,7 +122,7 @@ def test_a_range_that_wraps_has_the_leaves_of_its_pieces(table: DataFrame, bits:
 
 
 def test_full_is_all_ranges_and_one_token_is_one_leaf(table: DataFrame) -> None:
-    """Scenario 27."""
+    """RE12."""
     spec = spec_of(table)
     quarters = [TokenRange(RING // 4 * part, RING // 4 * (part + 1)) for part in range(4)]
     assert [leaf for each in quarters for leaf in tree(table, spec, (each,))] == tree(table, spec)
@@ -132,7 +132,7 @@ def test_full_is_all_ranges_and_one_token_is_one_leaf(table: DataFrame) -> None:
 
 
 def test_many_ranges_are_read_as_few_are(table: DataFrame) -> None:
-    """D.5.6: the ranges of leaves that differ, and ranges with any edges, give just the rows that are in them."""
+    """RE21: the ranges of leaves that differ, and ranges with any edges, give just the rows that are in them."""
     spec = spec_of(table)
     tokens = [each.token for each in digests(table, spec)]
     aligned = tuple(TokenRange(number << 22, (number + 1) << 22) for number in range(0, 1024, 3))
@@ -143,7 +143,7 @@ def test_many_ranges_are_read_as_few_are(table: DataFrame) -> None:
 
 
 def test_trees_of_another_spec_have_another_root(table: DataFrame) -> None:
-    """Scenario 33: equal rows, but not comparable, whatever of the spec is another."""
+    """RE13: equal rows, but not comparable, whatever of the spec is another."""
     spec = spec_of(table)
     others = [
         msgspec.structs.replace(spec, bits=9),
@@ -155,7 +155,7 @@ def test_trees_of_another_spec_have_another_root(table: DataFrame) -> None:
 
 
 def test_ordered_tokens_go_by_the_boundaries(table: DataFrame) -> None:
-    """Scenario 34, D.5.3: 90 % of the rows in one part; finer leaves spread them by the whole key."""
+    """RE21, RE15: 90 % of the rows in one part; finer leaves spread them by the whole key."""
     boundaries = ("51", "951")
     spec = msgspec.structs.replace(spec_of(table), mode=TokenMode.ORDERED, boundaries=boundaries)
     parts = [0, 0, 0]
@@ -179,7 +179,7 @@ def test_ordered_tokens_go_by_the_boundaries(table: DataFrame) -> None:
     ],
 )
 def test_the_order_of_tokens_is_that_of_the_type(spark: SparkSession, type_: str, boundaries: tuple[str, str]) -> None:
-    """D.5.3: 10 comes behind 9 as a number, and before it as a text; NULL comes first."""
+    """RE15: 10 comes behind 9 as a number, and before it as a text; NULL comes first."""
     keys = spark.createDataFrame([(key,) for key in (8, 9, 10, 100, None)], "key bigint")
     cast = F.timestamp_micros("key") if type_ == "timestamp" else F.col("key").cast(type_.replace("long", "bigint"))
     table = keys.select(cast.alias("key"))
@@ -192,7 +192,7 @@ def test_the_order_of_tokens_is_that_of_the_type(spark: SparkSession, type_: str
 
 
 def test_so_many_boundaries_as_are_allowed_can_be_gone_by(spark: SparkSession) -> None:
-    """D.5.3."""
+    """RE15."""
     boundaries = tuple(str(key) for key in range(1, 1000))
     table = numbers(spark, 40)
     spec = msgspec.structs.replace(spec_of(table), mode=TokenMode.ORDERED, boundaries=boundaries)
@@ -202,7 +202,7 @@ def test_so_many_boundaries_as_are_allowed_can_be_gone_by(spark: SparkSession) -
 
 
 def test_a_leaf_too_large_is_refused(spark: SparkSession, table: DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Scenario 35: the count says so, or Spark's sum of a leaf; with a hint, and never with a wrong digest."""
+    """RE17: the count says so, or Spark's sum of a leaf; with a hint, and never with a wrong digest."""
     with pytest.raises(ReplicaFailed, match="8 bits more") as failed:
         list(leaves(table, spec_of(table), (FULL,), 0, rows_max=999))
     assert failed.value.code == "LEAF_TOO_LARGE"
@@ -213,7 +213,7 @@ def test_a_leaf_too_large_is_refused(spark: SparkSession, table: DataFrame, monk
 
 
 def test_a_crafted_pair_is_equal_for_fast_only(spark: SparkSession) -> None:
-    """Scenario 36: 64 bytes, of which two words are changed so that each round's difference is taken back."""
+    """RE18: 64 bytes, of which two words are changed so that each round's difference is taken back."""
     prime_1, prime_2 = 0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F
     step = (prime_1 << 30) * pow(prime_2, -1, 1 << 64) & (1 << 64) - 1
     pairs = []
@@ -240,7 +240,7 @@ def test_a_crafted_pair_is_equal_for_fast_only(spark: SparkSession) -> None:
 
 
 def test_refined_leaves_are_those_of_a_deeper_tree(table: DataFrame) -> None:
-    """Scenario 37: leaf for leaf, and only of the ranges that were asked for; no range lies outside (27)."""
+    """RE21: leaf for leaf, and only of the ranges that were asked for; no range lies outside (RE12)."""
     deep = tree(table, spec_of(table, bits=16))
     other = changed(table, 7, amount=F.lit(0))
     spec = spec_of(table)

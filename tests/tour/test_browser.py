@@ -128,7 +128,7 @@ def test_the_keyboard_alone_reaches_all(page: Page, view: str) -> None:
 
 
 def test_the_slider_moves_every_view(page: Page, story: Story) -> None:
-    """G0.1: the address, the badge and the page follow; the menu keeps the moment."""
+    """OP21: the address, the badge and the page follow; the menu keeps the moment."""
     _, told = story
     for view in EVERY:
         if view.startswith(WITHOUT_PAST) or view in ("exchanges/6.0", "views/6.0", "schedules/nightly"):

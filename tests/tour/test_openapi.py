@@ -9,5 +9,5 @@ COMMITTED = Path(__file__).parents[2] / "docs" / "openapi.json"
 
 
 def test_it_is_valid() -> None:
-    """G8: the OpenAPI validator is green."""
+    """RD12: the OpenAPI validator is green."""
     validate(json.loads(COMMITTED.read_text(encoding="utf-8")))

@@ -1,4 +1,4 @@
-"""The shape of the code, as DESIGN §3 has it, checked on the text of every source file.
+"""The shape of the code, as docs/design/README.md has it, checked on the text of every source file.
 
 `violations` takes sources as {path: text}, so that each rule is also shown to bite.
 """

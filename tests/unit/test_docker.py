@@ -27,7 +27,7 @@ def pins(lock: str) -> dict[str, str]:
 
 
 def test_the_issue_s_roles_are_all_there() -> None:
-    """Issues 4.6 and 8: Kafka, two coordinators, lease health, the rendezvous, the query API, demo nodes."""
+    """OP24: Kafka, two coordinators, lease health, the rendezvous, the query API, demo nodes."""
     roles = [" ".join(service["command"][:2]) for service in OURS.values()]
     assert "kafka" in SERVICES
     assert roles.count("run coordinator") == 2

@@ -90,7 +90,7 @@ def answering(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> Iterator[Engin
 
 
 def test_without_an_engine_the_local_broker_is_taken_and_the_run_says_why(no_engine: None) -> None:
-    """Issue 4.6: most machines have no engine, and need none."""
+    """Most machines have no engine, and need none."""
     choice = choose({})
     assert choice.image == ""
     assert "local broker" in str(choice)

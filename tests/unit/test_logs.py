@@ -50,7 +50,7 @@ def lines(stream: io.StringIO) -> list[dict[str, Any]]:
 
 
 def test_a_file_gets_json_lines_with_cluster_role_and_what_the_process_is_now() -> None:
-    """G2.5: fields by which a line is found; those of one record go before those of the process."""
+    """OP28: fields by which a line is found; those of one record go before those of the process."""
     term = {"term": 1, "position": 7}
     stream = begun(facts=lambda: term)
     LOGGER.info("%s leads", "c1")
@@ -114,7 +114,7 @@ def test_an_error_is_one_line_with_its_trace() -> None:
     ],
 )
 def test_secrets_are_masked_whoever_says_them(said: str) -> None:
-    """operators.md 6: never in logs; nor in what an error repeats."""
+    """OP28: never in logs; nor in what an error repeats."""
     stream = begun(secrets=["hunter22"] if "librdkafka" in said else [])
     LOGGER.warning("%s", said)
     LOGGER.error("failed", exc_info=ValueError(said))

@@ -1,4 +1,4 @@
-"""docs/metrics.md against what the roles export, and the names themselves (operators.md G2.5)."""
+"""docs/metrics.md against what the roles export, and the names themselves (OP25)."""
 
 import re
 
@@ -22,7 +22,7 @@ def test_the_page_shows_what_the_roles_export(found: list[Exported]) -> None:
 
 
 def test_names_have_our_prefix_and_base_units(found: list[Exported]) -> None:
-    """G2.5: prefix topolog_, base units, `_total` for counters alone; and no two roles export the same."""
+    """OP25: prefix topolog_, base units, `_total` for counters alone; and no two roles export the same."""
     ours = [each for each in found if each.role != "process"]
     assert len({each.name for each in ours}) == len(ours) > 50
     for each in ours:
@@ -34,7 +34,7 @@ def test_names_have_our_prefix_and_base_units(found: list[Exported]) -> None:
 
 
 def test_no_label_is_the_id_of_something(found: list[Exported]) -> None:
-    """G2.5: a metric per node or per request would outgrow any Prometheus."""
+    """OP25: a metric per node or per request would outgrow any Prometheus."""
     for each in found:
         assert not ENTITIES & set(each.labels), each.name
         is_of_the_process = each.role == "process" or each.name in OF_THE_PROCESS

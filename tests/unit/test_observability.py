@@ -1,4 +1,4 @@
-"""Dashboards and alerts against what the roles really export; alerts and runbooks against each other (G2.5)."""
+"""Dashboards and alerts against what the roles really export; alerts and runbooks against each other (OP26)."""
 
 import importlib.util
 import json
@@ -22,7 +22,7 @@ GRAFANA = ROOT / "docker" / "grafana"
 RUNBOOKS = ROOT / "docs" / "runbooks"
 
 AUDIENCES = {"overview", "exchange", "leases", "repair", "lag", "node-client", "spark-jobs"}
-"""G2.5."""
+"""OP26."""
 
 EVERYWHERE = {"instance", "job", "le"}
 """Labels that Prometheus, or a histogram, adds."""
@@ -101,7 +101,7 @@ def wrong_in(text: str, known: dict[str, set[str]]) -> list[str]:
 
 
 def test_there_are_at_most_fifteen_alerts() -> None:
-    """G2.5: who is woken by more looks at none."""
+    """OP26: who is woken by more looks at none."""
     assert len(ALERT_NAMES) == len(set(ALERT_NAMES)) <= 15
 
 

@@ -1,4 +1,4 @@
-"""One trace through a request, the decision about it, and its projection; nothing of it where no SDK is (G2.5)."""
+"""One trace through a request, the decision about it, and its projection; nothing of it where no SDK is (OP27)."""
 
 import asyncio
 import logging
@@ -173,7 +173,7 @@ def test_what_is_no_traceparent_does_not_reach_the_decisions(value: bytes) -> No
 
 
 def test_a_request_is_a_line_of_the_log_at_debug_with_its_trace(caplog: pytest.LogCaptureFixture) -> None:
-    """G2.5: logs have trace_id and the request; here as the record has them before it is rendered."""
+    """OP27: logs have trace_id and the request; here as the record has them before it is rendered."""
     world, traces = World(["c1"], ["n1"]), list[str | None]()
 
     def noted(_: logging.LogRecord) -> bool:

@@ -93,7 +93,7 @@ def footers(folder: Path, files: Sequence[File]) -> Iterator[Footer]:
 
 
 def check_alike(session: SparkSession, folder: Path, files: Sequence[File], found: Sequence[Footer]) -> None:
-    """Raises ReplicaFailed SCHEMA with the file if Spark has other columns in one than in the first (scenario 13)."""
+    """Raises ReplicaFailed SCHEMA with the file if Spark has other columns in one than in the first (RE14)."""
     examples: dict[bytes, File] = {}
     for file, footer in zip(files, found, strict=True):
         examples.setdefault(footer.types, file)

@@ -76,7 +76,7 @@ def server(folder: Path, environ: Mapping[str, str]) -> Iterator[tuple[str, Path
 
 @pytest.mark.parametrize("is_tls", [False, True])
 def test_idle_connections_do_not_take_the_api_away(tmp_path: Path, authority: trustme.CA, is_tls: bool) -> None:
-    """S3: 1,500 of them, without a token, stopped every request for as long as they stayed, and nothing was said."""
+    """OP12: 1,500 of them, without a token, stopped every request for as long as they stayed, and nothing was said."""
     environ = certificate(authority, tmp_path) if is_tls else {}
     context = ssl.create_default_context()
     authority.configure_trust(context)

@@ -161,7 +161,7 @@ def process(coordinated: Coordinated, tmp_path: Path) -> Iterator["subprocess.Po
 
 def test_a_paused_node_refuses_until_it_has_caught_up(watcher: Node, process: "subprocess.Popen[str]") -> None:
     """Stopped beyond its lease it is put out, and tables change without it; continued, it says 503 first, joins again
-    and then answers by what they have become (I4)."""
+    and then answers by what they have become (TA18)."""
     (endpoint,) = endpoints(watcher)
     watcher.change(table("shop.others"))
     assert get(endpoint, "/rows/shop.things/2") == (200, {"id": 2, "name": "two"})

@@ -1,5 +1,5 @@
 """`topolog demo stranger --hangs` beside a real `topolog up --demo`: nodes of the store die and join, and nobody waits
-for it (issue 23)."""
+for it."""
 
 import os
 import signal

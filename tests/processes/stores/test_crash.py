@@ -24,7 +24,7 @@ def killed_after(lines: int, folder: Path) -> list[int]:
 
 
 def test_killed_again_and_again_it_ends_where_a_fold_ends(tmp_path: Path) -> None:
-    """DESIGN §5: the store moves from the border of one set to the border of another, never between."""
+    """RD1: the store moves from the border of one set to the border of another, never between."""
     dice = random.Random(18)
     chronicle = history()
     folder = tmp_path / "store"

@@ -1,4 +1,4 @@
-"""A folder of reports has the former ones until all of the new is made, and then nothing of them (issue 9.3)."""
+"""A folder of reports has the former ones until all of the new is made, and then nothing of them (RD32)."""
 
 import json
 import shutil

@@ -1,4 +1,4 @@
-"""Making reports: tables, page and terminal; and what bad input gets (issue 9.3)."""
+"""Making reports: tables, page and terminal; and what bad input gets (RD32)."""
 
 import json
 import re

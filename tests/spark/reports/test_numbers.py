@@ -86,7 +86,7 @@ def test_an_open_exchange_has_lasted_until_the_end(landed: MakeLanded, reading: 
 
 
 def test_who_left_while_it_was_waited_for_is_the_culprit(landed: MakeLanded) -> None:
-    """ON15: n2 answered never, was named overdue, and left; the others had answered after 7 ms."""
+    """EX33: n2 answered never, was named overdue, and left; the others had answered after 7 ms."""
     (row,) = [row for row in facts_of(landed, exchanges.REPORT) if row.was_overdue]
     assert row.culprit == "n2"
     assert row.culprit_ms >= 11_000

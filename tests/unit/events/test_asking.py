@@ -13,7 +13,7 @@ from topolog.events.requesters import AHEAD_MAX, joining, operating, requester_o
 
 
 def row(code: str) -> q.OutcomeRow:
-    return q.OutcomeRow("t", 1, bytes(8), "type T", q.Status.REFUSED, Position(3), code=code, rule="M6", message="no")
+    return q.OutcomeRow("t", 1, bytes(8), "type T", q.Status.REFUSED, Position(3), code=code, rule="ME8", message="no")
 
 
 def test_one_at_a_time_uses_one_requester() -> None:

@@ -193,7 +193,7 @@ def test_an_older_reader_without_the_newer_schema_stops(record: Record) -> None:
         CODEC.decode(data)
 
 
-# Feature levels: which of several versions is written (K8).
+# Feature levels: which of several versions is written (K28).
 
 
 def of_two_levels(record: Record) -> tuple[Codec, type[Any]]:
@@ -205,7 +205,7 @@ def of_two_levels(record: Record) -> tuple[Codec, type[Any]]:
 
 @named
 def test_at_an_older_level_the_older_version_is_written(record: Record) -> None:
-    """K8: members of the older build read every byte, as the same record."""
+    """K28: members of the older build read every byte, as the same record."""
     codec, made = of_two_levels(record)
     values = [getattr(record, name) for name in record.__struct_fields__]
     assert codec.encode(made(*values), FIRST_LEVEL) == CODEC.encode(record)
@@ -214,14 +214,14 @@ def test_at_an_older_level_the_older_version_is_written(record: Record) -> None:
 
 @named
 def test_what_an_older_version_cannot_say_is_not_written_in_it(record: Record) -> None:
-    """K8: a value that would be lost without a word is an error of the writer."""
+    """K28: a value that would be lost without a word is an error of the writer."""
     codec, made = of_two_levels(record)
     with pytest.raises(BadInput, match=f"feature level {FIRST_LEVEL}"):
         codec.encode(made(*(getattr(record, name) for name in record.__struct_fields__), "new"), FIRST_LEVEL)
 
 
 def test_a_record_of_a_newer_level_is_not_written_at_all() -> None:
-    """K8: a type that the level does not know has no version to be written in."""
+    """K28: a type that the level does not know has no version to be written in."""
     name = full_name(terms.TermEnded)
     codec = Codec([terms.TermEnded], {name: ({**CONTRACT[name][-1], "feature_level": 2},)})
     with pytest.raises(BadInput, match="feature level 1"):

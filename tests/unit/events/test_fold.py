@@ -414,7 +414,7 @@ def test_k7_a_second_outcome_of_one_request_poisons_the_log() -> None:
 
 
 def test_k7_the_last_64_outcomes_of_a_requester_are_kept() -> None:
-    """K7: per requester the highest sequence and its last 64 outcomes; others' are not touched."""
+    """K19: per requester the highest sequence and its last 64 outcomes; others' are not touched."""
     fold, leader = begun()
     read_all(leader.set(refused("other", 1)), fold)
     for sequence in range(1, 71):
@@ -427,7 +427,7 @@ def test_k7_the_last_64_outcomes_of_a_requester_are_kept() -> None:
 
 @given(st.lists(st.integers(1, 300), unique=True, max_size=40))
 def test_k7_the_window_holds_whatever_sequences_come(sequences: list[int]) -> None:
-    """K7: with gaps and out of order, exactly the outcomes of the last 64 sequences are kept."""
+    """K19: with gaps and out of order, exactly the outcomes of the last 64 sequences are kept."""
     fold, leader = begun()
     seen: set[int] = set()
     for sequence in sequences:
@@ -438,7 +438,7 @@ def test_k7_the_window_holds_whatever_sequences_come(sequences: list[int]) -> No
 
 
 def test_k7_a_forgotten_requester_leaves_its_highest_number() -> None:
-    """K7: idle requesters are dropped by a decision, with all their outcomes, and nothing up to their highest number is
+    """K19: idle requesters go by a decision, with all their outcomes, and nothing up to their highest number is
     new after that; one that is unknown is no error, and leaves nothing."""
     fold, leader = begun()
     for sequence in range(1, 71):
@@ -453,7 +453,7 @@ def test_k7_a_forgotten_requester_leaves_its_highest_number() -> None:
 
 @given(st.lists(st.one_of(st.none(), st.integers(1, 4), st.integers(1, 100)), max_size=60))
 def test_k7_no_request_is_ever_new_twice(story: Sequence[int | None]) -> None:
-    """K7: whatever numbers come, and however often a requester is forgotten in between (None): what has had an outcome
+    """K19: whatever numbers come, and however often a requester is forgotten in between (None): what has had an outcome
     has it or is forgotten, and never more is kept than one window."""
     fold, leader = begun()
     seen: set[int] = set()
@@ -473,7 +473,7 @@ def test_k7_no_request_is_ever_new_twice(story: Sequence[int | None]) -> None:
 
 
 def test_k7_an_outcome_that_comes_late_is_kept_no_longer_than_others() -> None:
-    """K7: it stands below the window already, from which nothing would ever drop it."""
+    """K19: it stands below the window already, from which nothing would ever drop it."""
     fold, leader = begun()
     for event in (refused("t", 100), refused("t", 1)):
         read_all(leader.set(event), fold)
@@ -481,7 +481,7 @@ def test_k7_an_outcome_that_comes_late_is_kept_no_longer_than_others() -> None:
 
 
 def test_k7_an_outcome_that_comes_late_lowers_nothing() -> None:
-    """K7: a joining that waited for a lease is decided when its requester has been forgotten, with higher numbers."""
+    """K19: a joining that waited for a lease is decided when its requester has been forgotten, with higher numbers."""
     fold, leader = begun()
     for event in (refused("t", 70), q.RequestersForgotten(("t",)), refused("t", 69), q.RequestersForgotten(("t",))):
         read_all(leader.set(event), fold)

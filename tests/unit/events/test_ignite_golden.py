@@ -17,13 +17,13 @@ def lines(name: str) -> list[dict[str, Any]]:
 
 
 def test_the_two_vectors_of_the_reference() -> None:
-    """A1: `Type0` is 110843958 and `fld` is 101470."""
+    """ME1: `Type0` is 110843958 and `fld` is 101470."""
     assert type_id("Type0") == 110843958
     assert field_id("fld") == 101470
 
 
 def test_every_id_is_the_one_ignite_computes() -> None:
-    """A1: type, field and schema ids, names outside ASCII included."""
+    """ME1: type, field and schema ids, names outside ASCII included."""
     golden = lines("ids.jsonl")
     assert len(golden) == 200
     for line in golden:
@@ -46,7 +46,7 @@ def test_there_are_merges_of_every_outcome() -> None:
 
 @pytest.mark.parametrize("line", lines("merges.jsonl"))
 def test_every_merge_ends_as_ignite_ends_it(line: dict[str, Any]) -> None:
-    """M1-M9: outcome and content of each step; the very same object where nothing changes (M9)."""
+    """ME3-ME9: outcome and content of each step; the very same object where nothing changes (ME9)."""
     current: ObjectType | None = None
     for step in line["steps"]:
         proposal = ObjectType.from_dict(step["proposed"])

@@ -81,7 +81,7 @@ def test_who_gets_something_is_not_lost(attention: Attention, ends: Asked, now: 
 
 
 def test_who_is_stuck_in_one_partition_is_lost_whatever_it_gets_of_others(now: list[float]) -> None:
-    """DESIGN 4.1: heartbeats that are not read to their end make a coordinator deaf for all of them."""
+    """LE27: heartbeats that are not read to their end make a coordinator deaf for all of them."""
     standstill, stuck, other = Standstill(lambda: now[0]), ("heartbeats", 1), ("heartbeats", 2)
     for second in range(int(QUIET_S + MISSED_AFTER_S)):
         assert not standstill.is_lost({stuck: 7, other: second})

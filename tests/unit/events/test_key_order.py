@@ -1,4 +1,4 @@
-"""The order of a key's first column, by which ordered tokens place rows (D.5.3)."""
+"""The order of a key's first column, by which ordered tokens place rows (RE15)."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""After a silence nothing is believed before the last record has been read again, from the log as it is now (K9)."""
+"""After a silence nothing is believed before the last record has been read again, from the log as it is now (K26)."""
 
 from collections.abc import Callable
 

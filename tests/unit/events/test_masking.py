@@ -38,7 +38,7 @@ FORMS = (
 
 @pytest.mark.parametrize("text", FORMS)
 def test_what_looks_like_a_secret_is_masked(text: str) -> None:
-    """operators.md 6: never in logs, nor in a bundle."""
+    """OP28: never in logs, nor in a bundle."""
     assert TOLD not in masked(text)
     assert MASK in masked(text)
 

@@ -50,27 +50,27 @@ def tree(rows: Iterable[Row], bits: int) -> dict[int, Leaf]:
 
 @given(rows_of, st.integers(8, 16), st.randoms(use_true_random=False))
 def test_the_order_of_rows_changes_nothing(rows: list[Row], bits: int, order: random.Random) -> None:
-    """Scenario 1."""
+    """RE17."""
     mixed = order.sample(rows, len(rows))
     assert root(SPEC, bits, tree(mixed, bits).values()) == root(SPEC, bits, tree(rows, bits).values())
 
 
 @given(rows_of, rows_of, st.integers(8, 16))
 def test_equal_roots_are_equal_leaves(left: list[Row], right: list[Row], bits: int) -> None:
-    """D.5.7: one 32-byte compare says it."""
+    """RE17: one 32-byte compare says it."""
     one, other = tree(left, bits).values(), tree(right, bits).values()
     assert (root(SPEC, bits, one) == root(SPEC, bits, other)) == (differing(one, other) == [])
 
 
 def test_pairs_do_not_cancel_each_other_out() -> None:
-    """Scenario 6: {A, A} against {B, B} in one leaf."""
+    """RE17: {A, A} against {B, B} in one leaf."""
     a, b = (5, 11, 12), (6, 21, 22)
     assert differing(tree([a, a], 8).values(), tree([b, b], 8).values()) == [0]
     assert tree([a, a], 8)[0].rows == tree([b, b], 8)[0].rows
 
 
 def test_a_key_that_is_there_twice_is_seen() -> None:
-    """Scenario 5: count and sums."""
+    """RE17: count and sums."""
     a = (5, 11, 12)
     assert differing(tree([a], 8).values(), tree([a, a], 8).values()) == [0]
 
@@ -82,7 +82,7 @@ def content(leaf: Leaf) -> Leaf:
 
 @given(leaves_of.filter(lambda leaves: len({content(leaf) for leaf in leaves}) > 1), st.data())
 def test_leaves_that_are_exchanged_change_the_root(leaves: list[Leaf], data: st.DataObject) -> None:
-    """Scenario 8: each digest is bound to its place."""
+    """RE17: each digest is bound to its place."""
     one, other = data.draw(
         st.sampled_from([(a, b) for a in leaves for b in leaves if content(a) != content(b)]), label="the two"
     )
@@ -93,14 +93,14 @@ def test_leaves_that_are_exchanged_change_the_root(leaves: list[Leaf], data: st.
 
 
 def test_halves_of_a_tree_that_are_exchanged_change_the_root() -> None:
-    """Scenario 8: inner nodes, too."""
+    """RE17: inner nodes, too."""
     low = [Leaf(3, 1, 1, 2, 3, 4), Leaf(77, 2, 5, 6, 7, 8)]
     high = [msgspec.structs.replace(leaf, bucket=leaf.bucket + 128) for leaf in low]
     assert root(SPEC, 8, low) != root(SPEC, 8, high)
 
 
 def test_a_tree_of_no_rows_has_a_root() -> None:
-    """Scenario 9: and a leaf without rows is one that is not named."""
+    """RE17: and a leaf without rows is one that is not named."""
     assert len(root(SPEC, 8, [])) == 32
     assert root(SPEC, 8, [empty(5)]) == root(SPEC, 8, [])
     assert root(SPEC, 8, [Leaf(5, 1, 0, 0, 0, 0)]) != root(SPEC, 8, [])
@@ -108,7 +108,7 @@ def test_a_tree_of_no_rows_has_a_root() -> None:
 
 
 def test_an_empty_side_differs_in_one_range_of_all_that_the_other_has() -> None:
-    """Scenario 10."""
+    """RE17."""
     whole = [Leaf(bucket, 1, 1, 1, 1, 1) for bucket in range(256)]
     assert of_buckets(differing(whole, []), 8) == of_buckets(differing([], whole), 8) == (FULL,)
     assert of_buckets(differing(whole[3:5], []), 8) == (TokenRange(3 << 24, 5 << 24),)
@@ -116,7 +116,7 @@ def test_an_empty_side_differs_in_one_range_of_all_that_the_other_has() -> None:
 
 @pytest.mark.parametrize("bits", [8, 12, 16])
 def test_trees_of_other_specs_or_depths_have_other_roots(bits: int) -> None:
-    """Scenarios 33, 37."""
+    """RE13, RE17."""
     rows = [(token << 20, token, token) for token in range(100)]
     assert root(SPEC, bits, tree(rows, bits).values()) != root(bytes(16), bits, tree(rows, bits).values())
     others = {root(SPEC, each, tree(rows, each).values()) for each in (8, 12, 16) if each != bits}
@@ -125,7 +125,7 @@ def test_trees_of_other_specs_or_depths_have_other_roots(bits: int) -> None:
 
 @given(rows_of, st.sampled_from([8, 12, 16]))
 def test_finer_leaves_add_up_to_coarser_ones(rows: list[Row], bits: int) -> None:
-    """Scenario 37: 2^(k+8) leaves and 2^k leaves of the same rows, leaf for leaf."""
+    """RE17: 2^(k+8) leaves and 2^k leaves of the same rows, leaf for leaf."""
     added: dict[int, Leaf] = {}
     for leaf in tree(rows, bits + 8).values():
         coarse = msgspec.structs.replace(leaf, bucket=leaf.bucket >> 8)
@@ -139,7 +139,7 @@ Change = tuple[int, int | None]
 
 @given(st.lists(st.tuples(st.integers(0, 15), st.none() | hashes), max_size=40))
 def test_leaves_kept_current_by_changes_equal_those_built_anew(changes: list[Change]) -> None:
-    """Scenario 38: any inserts, updates and deletes."""
+    """RE17: any inserts, updates and deletes."""
     held: dict[int, Row] = {}
     leaves: defaultdict[int, Leaf] = defaultdict(lambda: empty(0))
     for key, content in changes:
@@ -158,7 +158,7 @@ def test_leaves_kept_current_by_changes_equal_those_built_anew(changes: list[Cha
 
 
 def test_only_sums_of_one_bucket_are_added() -> None:
-    """D.4: a proof is a hash over all rows, no sum."""
+    """RE18: a proof is a hash over all rows, no sum."""
     proven = Leaf(1, 1, 1, 1, 1, 1, bytes(32))
     for one, other in ((empty(1), empty(2)), (proven, empty(1)), (empty(1), proven)):
         with pytest.raises(BadInput):
@@ -166,7 +166,7 @@ def test_only_sums_of_one_bucket_are_added() -> None:
 
 
 def test_a_proof_is_part_of_what_is_compared() -> None:
-    """D.4, scenario 36: sums that agree by craft."""
+    """RE18: sums that agree by craft."""
     one = Leaf(1, 1, 1, 1, 1, 1, bytes(32))
     other = msgspec.structs.replace(one, proof=b"\1" * 32)
     assert differing([one], [other]) == [1]
@@ -175,14 +175,14 @@ def test_a_proof_is_part_of_what_is_compared() -> None:
 
 @given(leaves_of)
 def test_leaves_are_read_as_they_were_written(leaves: list[Leaf]) -> None:
-    """D.5.8."""
+    """RE8."""
     assert decode(encode(leaves)) == sorted(leaves, key=lambda leaf: leaf.bucket)
     assert encode([*leaves, empty(256)]) == encode(leaves)
 
 
 @given(st.binary(max_size=200))
 def test_any_bytes_are_leaves_or_are_refused(data: bytes) -> None:
-    """D.5.8: nothing else is raised, and what is read is written the same."""
+    """RE8: nothing else is raised, and what is read is written the same."""
     try:
         leaves = decode(data)
     except BadInput:
@@ -195,7 +195,7 @@ GOOD = encode([Leaf(1, 1, 1, 1, 1, 1), Leaf(2, 1, 1, 1, 1, 1, bytes(32))])
 
 @given(st.integers(0, len(GOOD) - 1), st.integers(0, 255))
 def test_no_changed_byte_passes_for_another_encoding(at: int, value: int) -> None:
-    """D.5.8."""
+    """RE8."""
     changed = GOOD[:at] + bytes([value]) + GOOD[at + 1 :]
     try:
         leaves = decode(changed)
@@ -219,14 +219,14 @@ def test_no_changed_byte_passes_for_another_encoding(at: int, value: int) -> Non
     ids=["cut off", "too long", "in another order", "twice", "without rows", "too many rows", "half a proof"],
 )
 def test_what_is_no_page_of_leaves_is_refused(data: bytes) -> None:
-    """D.5.8, scenario 35."""
+    """RE8, RE17."""
     with pytest.raises(BadInput):
         decode(data)
 
 
 @pytest.mark.parametrize("leaf", [Leaf(1, LEAF_ROWS_MAX + 1, 0, 0, 0, 0), empty(1) - Leaf(1, 1, 1, 1, 1, 1)])
 def test_a_leaf_that_cannot_be_written_says_so(leaf: Leaf) -> None:
-    """Scenario 35: loudly, never a wrong digest."""
+    """RE17: loudly, never a wrong digest."""
     with pytest.raises(BadInput):
         encode([leaf])
     with pytest.raises(BadInput):

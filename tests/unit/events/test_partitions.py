@@ -1,4 +1,4 @@
-"""The life of a copy, B12 of partition-map-exchange.md, and maps in bytes, H1: by the table, by Apache Ignite's own
+"""The life of a copy, EX8, and maps in bytes, EX30: by the table, by Apache Ignite's own
 bits, and by anything at all."""
 
 import itertools
@@ -60,7 +60,7 @@ def reached(start: PartitionState | None, *, without: tuple[PartitionState | Non
 
 
 def test_h1_ordinals_are_those_of_ignite() -> None:
-    """H1: MOVING 0, OWNING 1, RENTING 2, EVICTED 3, LOST 4; what is stored is one more."""
+    """EX30: MOVING 0, OWNING 1, RENTING 2, EVICTED 3, LOST 4; what is stored is one more."""
     assert [(each.name, each.value, each.ordinal, each.code) for each in PartitionState] == [
         ("MOVING", "MOVING", 0, 1),
         ("OWNING", "OWNING", 1, 2),
@@ -71,13 +71,13 @@ def test_h1_ordinals_are_those_of_ignite() -> None:
 
 
 def test_b12_only_an_owning_copy_serves_and_counts_as_an_owner() -> None:
-    """B12, first table: MOVING takes backup writes only, RENTING no new operations, LOST is not trusted."""
+    """EX9: MOVING takes backup writes only, RENTING no new operations, LOST is not trusted."""
     assert [each for each in PartitionState if each.serves] == [OWNING]
     assert [each for each in PartitionState if each.is_owner] == [OWNING]
 
 
 def test_t10_who_is_written_to_goes_by_the_state_alone() -> None:
-    """T10, DS3: a surplus copy gets every write as long as it is OWNING or MOVING, whatever the assignment says."""
+    """EX9, DS3: a surplus copy gets every write as long as it is OWNING or MOVING, whatever the assignment says."""
     assert [each for each in PartitionState if each.is_written] == [MOVING, OWNING]
 
 
@@ -85,14 +85,14 @@ def test_t10_who_is_written_to_goes_by_the_state_alone() -> None:
 
 
 def test_b12_a_new_copy_loads_unless_there_is_nothing_to_load() -> None:
-    """B12, (none) to MOVING and (none) to OWNING."""
+    """EX8, (none) to MOVING and (none) to OWNING."""
     without_loading = {Why.NEVER_OWNED, Why.OWNER_BACK, Why.GIVEN_UP, Why.RESET}
     assert between(None, MOVING) == {When.EXCHANGE: {Why.ASSIGNED}}
     assert between(None, OWNING) == {When.EXCHANGE: without_loading}
 
 
 def test_pi8_moving_becomes_owning_outside_an_exchange_only_by_its_own_load() -> None:
-    """B12, PI8, T11: a load that is finished, while no exchange is open; at the end of one, where there is no owner."""
+    """EX8, EX10: a load that is finished, while no exchange is open; at the end of one, where there is no owner."""
     assert between(MOVING, OWNING) == {
         When.BETWEEN: {Why.LOADED},
         When.EXCHANGE: {Why.NEVER_OWNED, Why.GIVEN_UP, Why.RESET},
@@ -100,24 +100,24 @@ def test_pi8_moving_becomes_owning_outside_an_exchange_only_by_its_own_load() ->
 
 
 def test_pi8_an_owner_is_demoted_only_by_an_exchange() -> None:
-    """B12, PI8: OWNING to MOVING."""
+    """EX8, EX10: OWNING to MOVING."""
     assert between(OWNING, MOVING) == {When.EXCHANGE: {Why.BEHIND}}
 
 
 def test_b12_only_copies_with_something_in_them_are_moved_back() -> None:
-    """B12: OWNING and RENTING may become MOVING; LOST too, in one step with the reset that chooses another copy."""
+    """EX8: OWNING and RENTING may become MOVING; LOST too, in one step with the reset that chooses another copy."""
     assert {each.source for each in TRANSITIONS if each.target is MOVING} == {None, OWNING, RENTING, LOST}
 
 
 def test_b12_surplus_copies_are_given_up_only_between_exchanges() -> None:
-    """B12: OWNING, MOVING and LOST to RENTING; the check never runs inside an exchange."""
+    """EX8: OWNING, MOVING and LOST to RENTING; the check never runs inside an exchange."""
     for source in (OWNING, MOVING, LOST):
         assert between(source, RENTING) == {When.BETWEEN: {Why.SURPLUS}}
     assert {each.source for each in TRANSITIONS if each.target is RENTING} == {OWNING, MOVING, LOST}
 
 
 def test_b12_evicted_is_the_end_of_a_copy() -> None:
-    """B12: only a RENTING copy is evicted, and what comes later is a new one."""
+    """EX8: only a RENTING copy is evicted, and what comes later is a new one."""
     assert {each.source for each in TRANSITIONS if each.target is EVICTED} == {RENTING}
     assert {each.target for each in TRANSITIONS if each.source is EVICTED} == {None}
 
@@ -129,7 +129,7 @@ def test_ds2_a_copy_that_is_being_cleared_never_owns_without_loading_anew() -> N
 
 
 def test_pi9_what_is_lost_stays_lost_until_somebody_says_or_brings_otherwise() -> None:
-    """PI9, DS2: a reset, the policy IGNORE, an owner of the row with its disk; else the copy can only go."""
+    """DS2: a reset, the policy IGNORE, an owner of the row with its disk; else the copy can only go."""
     assert between(LOST, OWNING) == {When.EXCHANGE: {Why.RESET, Why.GIVEN_UP}}
     assert between(LOST, MOVING) == {When.EXCHANGE: {Why.RESET, Why.GIVEN_UP, Why.OWNER_BACK}}
 
@@ -159,7 +159,7 @@ def test_only_what_the_table_has_is_legal(when: When) -> None:
 
 
 def test_h1_every_map_has_the_bits_that_ignite_gives_it() -> None:
-    """H1: all lines, both ways, and in the form that is sent; every state occurs."""
+    """EX30: all lines, both ways, and in the form that is sent; every state occurs."""
     golden = lines()
     assert len(golden) == 60
     assert {name for line in golden for name in line["states"].values()} == set(PartitionState.__members__)
@@ -206,7 +206,7 @@ def test_any_map_is_read_back_and_never_much_larger_than_its_bits(codes: bytes) 
 
 
 def test_few_copies_of_many_are_sent_as_runs() -> None:
-    """DESIGN §4.3, 2: run-length coded where sparse; a node of 300 sends 2 KB for 65,000 partitions, not 24."""
+    """EX30: run-length coded where sparse; a node of 300 sends 2 KB for 65,000 partitions, not 24."""
     sparse = codes_of(dict.fromkeys(range(0, PARTITIONS_MAX, 100), OWNING), PARTITIONS_MAX)
     dense = codes_of({each: (OWNING, MOVING)[each % 2] for each in range(1024)}, 1024)
     assert encode_codes(sparse)[:1] == b"\1"
@@ -215,7 +215,7 @@ def test_few_copies_of_many_are_sent_as_runs() -> None:
 
 
 def test_equal_maps_have_equal_bytes() -> None:
-    """H3 finds equal maps by their bytes, also of groups of different sizes."""
+    """EX30 finds equal maps by their bytes, also of groups of different sizes."""
     assert encode_codes(b"\2\0\0\5") == encode_codes(b"\2\0\0\5" + bytes(900))
 
 

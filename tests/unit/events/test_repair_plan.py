@@ -1,4 +1,4 @@
-"""Which rows differ on which replicas, and what a policy does about each (D.5.9)."""
+"""Which rows differ on which replicas, and what a policy does about each (RE2)."""
 
 import random
 from collections.abc import Mapping, Sequence
@@ -81,7 +81,7 @@ def only(found: Sequence[Difference]) -> Difference:
 
 
 def test_a_row_that_one_replica_has_otherwise_is_changed() -> None:
-    """Scenario 2."""
+    """RE2."""
     found = only(differences({"R1": rows(6, 7, 8), "R2": [*rows(6, 8), row(7, 2)], "R3": rows(8, 7, 6)}))
     assert found.key == "[7]"
     assert [each.replicas for each in found.versions] == [("R1", "R3"), ("R2",)]
@@ -90,14 +90,14 @@ def test_a_row_that_one_replica_has_otherwise_is_changed() -> None:
 
 
 def test_a_row_that_one_replica_lacks_is_missing() -> None:
-    """Scenario 3."""
+    """RE2."""
     found = only(differences({"R1": rows(6, 7), "R2": rows(6), "R3": rows(6, 7)}))
     assert found.missing == ("R2",)
     assert kind(found, way()) is Kind.MISSING
 
 
 def test_a_row_that_one_replica_alone_has_is_extra_and_nothing_is_done() -> None:
-    """Scenario 4."""
+    """RE2."""
     found = only(differences({"R1": rows(1), "R2": rows(1, 2000), "R3": rows(1)}))
     assert [each.replicas for each in found.versions] == [("R2",)]
     assert kind(found, way()) is Kind.EXTRA
@@ -106,13 +106,13 @@ def test_a_row_that_one_replica_alone_has_is_extra_and_nothing_is_done() -> None
 
 @pytest.mark.parametrize(("holder", "expected"), [("R1", Kind.MISSING), ("R2", Kind.EXTRA)])
 def test_of_two_replicas_the_initiator_says_what_is_extra(holder: str, expected: Kind) -> None:
-    """Scenarios 3, 4: a vote of one against one."""
+    """RE2: a vote of one against one."""
     found = only(differences({"R1": [], "R2": [], holder: rows(7)}))
     assert kind(found, way()) is expected
 
 
 def test_what_the_source_of_truth_lacks_is_extra_however_many_have_it() -> None:
-    """Scenario 4."""
+    """RE2."""
     found = only(differences({"R1": rows(7), "R2": [], "R3": rows(7)}))
     pull = way(Policy.PULL, source="R2")
     assert kind(found, pull) is Kind.EXTRA
@@ -124,7 +124,7 @@ def test_what_the_source_of_truth_lacks_is_extra_however_many_have_it() -> None:
 @pytest.mark.parametrize("policy", [Policy.PULL, Policy.UNION])
 @pytest.mark.parametrize("second", [1, 2])
 def test_a_key_that_a_replica_has_twice_is_left_alone(policy: Policy, second: int) -> None:
-    """Scenario 5: equal or not, nothing chooses between the two."""
+    """RE2: equal or not, nothing chooses between the two."""
     found = only(differences({"R1": rows(7), "R2": [row(7), row(7, second)], "R3": rows(7)}))
     assert found.has_duplicates
     assert kind(found, way(policy, source="R1")) is Kind.DUPLICATE_KEY
@@ -132,7 +132,7 @@ def test_a_key_that_a_replica_has_twice_is_left_alone(policy: Policy, second: in
 
 
 def test_rows_of_a_table_without_key_are_counted() -> None:
-    """Scenario 6: {A, A} against {B, B}, and {C, C} on both sides, which is no difference."""
+    """RE2: {A, A} against {B, B}, and {C, C} on both sides, which is no difference."""
     keyless = way(Policy.UNION, key=())
     found = differences({"R1": [row(1), row(1), *rows(3, 3)], "R2": [row(2, 2), row(2, 2), *rows(3, 3)]})
     assert [(each.key, each.versions[0].rows, each.missing) for each in found] == [
@@ -144,13 +144,13 @@ def test_rows_of_a_table_without_key_are_counted() -> None:
 
 
 def test_other_counts_of_a_row_differ() -> None:
-    """Scenario 6: two against three of the same."""
+    """RE2: two against three of the same."""
     found = only(differences({"R1": rows(3, 3), "R2": rows(3, 3, 3)}))
     assert [(each.replicas, each.rows) for each in found.versions] == [(("R1",), 2), (("R2",), 3)]
 
 
 def test_a_deletion_is_carried_within_grace() -> None:
-    """Scenario 32: deleted on R1, a tombstone on R2, still alive on R3."""
+    """RE23: deleted on R1, a tombstone on R2, still alive on R3."""
     dead, alive = row(7, 2, micros(DAY_MS), is_tombstone=True), row(7, 1, micros(2 * DAY_MS))
     found = only(differences({"R1": [], "R2": [dead], "R3": [alive]}))
     assert planned(found, way(Policy.UNION, tombstones=True, grace_ms=10 * DAY_MS)) == Planned("R2", ("R1", "R3"))
@@ -158,7 +158,7 @@ def test_a_deletion_is_carried_within_grace() -> None:
 
 @pytest.mark.parametrize(("age_days", "is_kept"), [(9, True), (10, False), (11, False)])
 def test_a_tombstone_that_is_old_enough_is_not_brought_back(age_days: int, *, is_kept: bool) -> None:
-    """A.6, CASSANDRA-4905: R1 may have removed it by now."""
+    """RE23, CASSANDRA-4905: R1 may have removed it by now."""
     asked = way(Policy.UNION, tombstones=True, grace_ms=10 * DAY_MS)
     dead = row(7, 2, micros(age_days * DAY_MS), is_tombstone=True)
     found = only(differences({"R1": [], "R2": [dead], "R3": [dead]}))
@@ -167,14 +167,14 @@ def test_a_tombstone_that_is_old_enough_is_not_brought_back(age_days: int, *, is
 
 
 def test_an_old_tombstone_still_deletes_a_row_that_is_alive() -> None:
-    """Scenario 32: R3 has never heard of it, and R1 gets it again, once."""
+    """RE23: R3 has never heard of it, and R1 gets it again, once."""
     dead, alive = row(7, 2, micros(80 * DAY_MS), is_tombstone=True), row(7, 1, micros(90 * DAY_MS))
     found = only(differences({"R1": [], "R2": [dead], "R3": [alive]}))
     assert planned(found, way(Policy.UNION, tombstones=True, grace_ms=DAY_MS)) == Planned("R2", ("R1", "R3"))
 
 
 def test_a_tombstone_whose_age_nobody_knows_is_carried() -> None:
-    """Scenario 32: rather one too many than a row that comes back."""
+    """RE23: rather one too many than a row that comes back."""
     found = only(differences({"R1": [], "R2": [row(7, 2, "5", is_tombstone=True)]}))
     by_id = way(Policy.UNION, tombstones=True, grace_ms=DAY_MS, version_column="id")
     assert planned(found, by_id) == Planned("R2", ("R1",))
@@ -182,14 +182,14 @@ def test_a_tombstone_whose_age_nobody_knows_is_carried() -> None:
 
 @pytest.mark.parametrize(("age_days", "reason"), [(9, ""), (10, "RESURRECTION_RISK"), (11, "RESURRECTION_RISK")])
 def test_a_row_as_old_as_forgotten_deletions_is_not_brought_back(age_days: int, reason: str) -> None:
-    """Scenario 32: the tombstone may have been removed everywhere."""
+    """RE23: the tombstone may have been removed everywhere."""
     found = only(differences({"R1": [], "R2": [], "R3": [row(7, 1, micros(age_days * DAY_MS))]}))
     plan = planned(found, way(Policy.UNION, tombstones=True, grace_ms=10 * DAY_MS))
     assert plan == (Planned(reason=reason) if reason else Planned("R3", ("R1", "R2")))
 
 
 def test_a_row_whose_age_nobody_knows_is_not_brought_back() -> None:
-    """Scenario 32: a version that is no time, or none at all."""
+    """RE23: a version that is no time, or none at all."""
     found = only(differences({"R1": [], "R2": rows(7)}))
     assert planned(found, way(Policy.UNION, tombstones=True, grace_ms=DAY_MS)).reason == "RESURRECTION_RISK"
     counted = only(differences({"R1": [], "R2": [row(7, 1, "5")]}))
@@ -198,20 +198,20 @@ def test_a_row_whose_age_nobody_knows_is_not_brought_back() -> None:
 
 
 def test_a_row_that_nobody_lacks_cannot_have_been_forgotten() -> None:
-    """Scenario 32: an old row, but everybody has it or its tombstone."""
+    """RE23: an old row, but everybody has it or its tombstone."""
     found = only(differences({"R1": [row(7, 1, micros(90 * DAY_MS))], "R2": [row(7, 2, micros(80 * DAY_MS))]}))
     plan = planned(found, way(Policy.UNION, tombstones=True, grace_ms=10 * DAY_MS))
     assert plan == Planned("R2", ("R1",))
 
 
 def test_without_tombstones_union_gives_everybody_all_rows() -> None:
-    """D.5.9: rows of such a table are never deleted."""
+    """RE2: rows of such a table are never deleted."""
     found = only(differences({"R1": [], "R2": rows(7)}))
     assert planned(found, way(Policy.UNION)) == Planned("R2", ("R1",))
 
 
 def test_the_newest_version_wins_whatever_the_votes_say() -> None:
-    """D.5.9: a majority is a hint."""
+    """RE2: a majority is a hint."""
     old, new = row(7, 1, "900"), row(7, 2, "1000")
     found = only(differences({"R1": [old], "R2": [old], "R3": [new], "R4": []}))
     assert found.versions[0].replicas == ("R1", "R2")
@@ -219,7 +219,7 @@ def test_the_newest_version_wins_whatever_the_votes_say() -> None:
 
 
 def test_the_initiator_sends_what_many_have() -> None:
-    """D.5.9: each distinct version is fetched once."""
+    """RE2: each distinct version is fetched once."""
     old, new = row(7, 1, "1"), row(7, 2, "2")
     found = only(differences({"R0": [new], "R1": [new], "R2": [old], "R3": [new], "R4": [old]}))
     assert planned(found, way(Policy.UNION)) == Planned("R1", ("R2", "R4"))
@@ -238,13 +238,13 @@ def test_the_initiator_sends_what_many_have() -> None:
 def test_contents_of_which_none_is_known_to_be_newer_are_left_alone(
     one: str, other: str | None, column: str, reason: str
 ) -> None:
-    """D.5.9."""
+    """RE2."""
     found = only(differences({"R1": [row(7, 1, one)], "R2": [row(7, 2, other)]}))
     assert planned(found, way(Policy.UNION, version_column=column)) == Planned(reason=reason)
 
 
 def test_the_source_of_truth_gives_its_row_to_all_others() -> None:
-    """D.5.9: newer or not."""
+    """RE2: newer or not."""
     old, new = row(7, 1, "1"), row(7, 2, "2")
     found = only(differences({"R1": [new], "R2": [old], "R3": [], "R4": [old]}))
     assert planned(found, way(Policy.PULL, source="R2")) == Planned("R2", ("R1", "R3"))
@@ -252,13 +252,13 @@ def test_the_source_of_truth_gives_its_row_to_all_others() -> None:
 
 @pytest.mark.parametrize("deletes", [False, True])
 def test_a_source_that_was_not_compared_lacks_nothing(deletes: bool) -> None:
-    """D.5.9: no delete is inferred from its silence."""
+    """RE2: no delete is inferred from its silence."""
     found = only(differences({"R1": rows(7), "R2": []}))
     assert planned(found, way(Policy.PULL, source="R9", deletes_extra=deletes)) == Planned(reason="NO_SOURCE")
 
 
 def test_a_replica_that_cannot_be_written_to_is_told_of() -> None:
-    """D.5.9: the others get the row all the same."""
+    """RE2: the others get the row all the same."""
     found = only(differences({"R1": rows(7), "R2": [], "R3": []}))
     one = way(Policy.UNION, read_only=frozenset({"R2"}))
     assert planned(found, one) == Planned("R1", ("R3",), reason="NOT_WRITABLE")
@@ -273,7 +273,7 @@ def test_contents_are_named_as_they_were_compared() -> None:
 
 
 def test_findings_sum_up_what_is_wrong_and_what_would_be_sent() -> None:
-    """Scenarios 2 to 5 together."""
+    """RE2 together."""
     found = differences(
         {"R1": [*rows(1, 2, 5), row(3, 1, "1")], "R2": [*rows(1, 5, 5), row(3, 2, "2")], "R3": [*rows(1, 2, 5, 9)]}
     )
@@ -292,14 +292,14 @@ def test_findings_sum_up_what_is_wrong_and_what_would_be_sent() -> None:
 
 
 def test_deletions_are_counted_among_the_copies() -> None:
-    """D.5.9: a plan is shown before it runs, with what it deletes."""
+    """RE2: a plan is shown before it runs, with what it deletes."""
     found = differences({"R1": rows(1), "R2": rows(2, 3), "R3": rows(1, 2)})
     told = findings(found, way(Policy.PULL, source="R1", deletes_extra=True))
     assert told.copies == (Copy("R1", "R2", 3, 2), Copy("R1", "R3", 1, 1))
 
 
 def test_many_tokens_become_few_ranges_that_do_not_leave_what_was_compared() -> None:
-    """Scenario 27 (13052)."""
+    """RE12 (CASSANDRA-13052)."""
     within = (TokenRange(0, 4_000_001), TokenRange(8_000_000, RING))
     found = differences({"R1": rows(*range(4000), *range(8000, 12_000)), "R2": []})
     told = findings(found, way(), within=within)
@@ -309,7 +309,7 @@ def test_many_tokens_become_few_ranges_that_do_not_leave_what_was_compared() -> 
 
 
 def test_no_differences_are_found_where_there_are_none() -> None:
-    """Scenario 9."""
+    """RE2."""
     assert differences({"R1": [], "R2": []}) == []
     assert findings([], way()).ranges == ()
 
@@ -331,7 +331,7 @@ def test_no_differences_are_found_where_there_are_none() -> None:
     ],
 )
 def test_versions_have_the_order_of_their_type(type_: str, smaller: str, larger: str) -> None:
-    """D.5.9: newest by value, not by letters."""
+    """RE2: newest by value, not by letters."""
     one, other = version_order(type_, smaller), version_order(type_, larger)
     assert one is not None
     assert other is not None
@@ -416,7 +416,7 @@ def apply(plan: Planned, key: int, made_tables: Mapping[str, Table]) -> None:
 def test_a_plan_makes_replicas_equal_where_it_leaves_nothing(
     given_tables: list[dict[int, list[tuple[int, str | None, bool]]]], one_way: Direction
 ) -> None:
-    """D.5.9: every row that the plan does not leave alone is the same everywhere once it is done."""
+    """RE2: every row that the plan does not leave alone is the same everywhere once it is done."""
     there = made(given_tables)
     left = set()
     for each in differences({name: table.digests() for name, table in there.items()}):
@@ -433,7 +433,7 @@ def test_a_plan_makes_replicas_equal_where_it_leaves_nothing(
 def test_no_delete_is_ever_inferred(
     given_tables: list[dict[int, list[tuple[int, str | None, bool]]]], one_way: Direction
 ) -> None:
-    """Scenario 4: only what a declared source was seen to lack is deleted, and only on demand."""
+    """RE2: only what a declared source was seen to lack is deleted, and only on demand."""
     there = made(given_tables)
     definition = one_way.definition
     for each in differences({name: table.digests() for name, table in there.items()}):
@@ -453,7 +453,7 @@ def test_no_delete_is_ever_inferred(
 def test_the_order_of_rows_and_replicas_changes_nothing(
     given_tables: list[dict[int, list[tuple[int, str | None, bool]]]], one_way: Direction, order: random.Random
 ) -> None:
-    """Scenario 14."""
+    """RE22."""
     digests = {name: table.digests() for name, table in made(given_tables).items()}
     mixed = [(name, order.sample(held, len(held))) for name, held in digests.items()]
     order.shuffle(mixed)
@@ -465,7 +465,7 @@ def test_the_order_of_rows_and_replicas_changes_nothing(
 
 @given(tables)
 def test_votes_name_each_replica_once(given_tables: list[dict[int, list[tuple[int, str | None, bool]]]]) -> None:
-    """D.5.9: by content."""
+    """RE2: by content."""
     there = made(given_tables)
     for each in differences({name: table.digests() for name, table in there.items()}):
         voters = {name for version in each.versions for name in version.replicas}

@@ -1,4 +1,4 @@
-"""Single maps as records: numbers by partition (H4), equal maps once (H3), parts and how they become a map again."""
+"""Single maps as records: numbers by partition, equal maps once (EX30), parts and how they become a map again."""
 
 import itertools
 import random
@@ -76,7 +76,7 @@ counters = st.dictionaries(
 @given(counters)
 @example({PARTITIONS_MAX - 1: UpdateCounter(0, NUMBER_MAX), 255: UpdateCounter(NUMBER_MAX, NUMBER_MAX)})
 def test_h4_counters_are_read_back(given_counters: dict[int, UpdateCounter]) -> None:
-    """H4: partition, initial and current counter, sorted; none is no byte."""
+    """EX30: partition, initial and current counter, sorted; none is no byte."""
     packed = pack_counters(given_counters)
     assert list(unpack_counters(packed, PARTITIONS_MAX).items()) == sorted(given_counters.items(), key=lambda it: it[0])
     assert (packed == b"") == (not given_counters)
@@ -93,7 +93,7 @@ def test_what_is_finished_is_read_back(pairs: dict[int, tuple[int, int]]) -> Non
     ("initial", "current"), [(-1, 5), (6, 5), (0, NUMBER_MAX + 1), (NUMBER_MAX, NUMBER_MAX + 1), (-1, -1)]
 )
 def test_a_counter_that_cannot_be_is_not_packed(initial: int, current: int) -> None:
-    """K1: never negative, never below its initial value, never beyond a long."""
+    """EX30: never negative, never below its initial value, never beyond a long."""
     with pytest.raises(BadInput):
         pack_counters({3: UpdateCounter(initial, current)})
 
@@ -142,7 +142,7 @@ def test_numbers_of_partitions_outside_of_the_group_are_told_from_damage() -> No
 
 
 def test_h3_equal_maps_of_groups_are_sent_once() -> None:
-    """H3: of a hundred groups with equal states one has them, the others name it; counters are each group's own."""
+    """EX30: of a hundred groups with equal states one has them, the others name it; counters are each group's own."""
     states = encode_codes(b"\2\0\5" * 300)
     groups = {f"g{number}": Copies(states, pack_counters({number: UpdateCounter(1, 2)})) for number in range(100)}
     (part,) = split_map(node_map({"other": Copies(b"\0"), **groups}))

@@ -56,7 +56,7 @@ def is_a_set(ranges: Ranges) -> bool:
 
 @given(unit_ranges, unit_ranges)
 def test_they_are_sets(left: list[TokenRange], right: list[TokenRange]) -> None:
-    """A.6: union, overlap, difference and inclusion are those of the tokens."""
+    """RE12: union, overlap, difference and inclusion are those of the tokens."""
     for made, expected in (
         (union([*left, *right]), held(left) | held(right)),
         (overlap(left, right), held(left) & held(right)),
@@ -69,7 +69,7 @@ def test_they_are_sets(left: list[TokenRange], right: list[TokenRange]) -> None:
 
 
 def test_ranges_that_only_touch_do_not_overlap() -> None:
-    """Scenario 26: [a, b) and [b, c)."""
+    """RE27: [a, b) and [b, c)."""
     one, other = TokenRange(0, 100), TokenRange(100, 200)
     assert overlap([one], [other]) == ()
     assert overlap([one], [TokenRange(99, 200)]) == (TokenRange(99, 100),)
@@ -78,7 +78,7 @@ def test_ranges_that_only_touch_do_not_overlap() -> None:
 
 @given(units, units)
 def test_a_wrapping_range_has_the_leaves_of_its_pieces(start: int, end: int) -> None:
-    """Scenario 27."""
+    """RE12."""
     if start == end:
         with pytest.raises(BadInput):
             unwrapped(start * UNIT, end * UNIT)
@@ -91,14 +91,14 @@ def test_a_wrapping_range_has_the_leaves_of_its_pieces(start: int, end: int) -> 
 
 
 def test_full_has_all_leaves() -> None:
-    """Scenario 27."""
+    """RE12."""
     assert [list(each) for each in buckets([FULL], 8)] == [list(range(256))]
     assert of_buckets(range(256), 8) == (FULL,)
     assert parse("full") == parse(" FULL ") == (FULL,)
 
 
 def test_one_token_is_one_leaf_at_any_depth() -> None:
-    """Scenario 27."""
+    """RE12."""
     token = TokenRange(0x12345678, 0x12345679)
     for bits, bucket in ((8, 0x12), (16, 0x1234), (32, 0x12345678)):
         assert [list(each) for each in buckets([token], bits)] == [[bucket]]
@@ -115,7 +115,7 @@ def test_one_token_is_one_leaf_at_any_depth() -> None:
     ],
 )
 def test_ranges_are_read_as_people_write_them(text: str, expected: Ranges) -> None:
-    """Scenario 27."""
+    """RE12."""
     assert parse(text) == expected
 
 
@@ -123,14 +123,14 @@ def test_ranges_are_read_as_people_write_them(text: str, expected: Ranges) -> No
     "text", ["", "..", "5", "5..", "..5", "5..5", "0..0", "x..y", "-1..5", "0..100000001", "100000000..5", "1..2..3"]
 )
 def test_what_is_no_range_is_refused(text: str) -> None:
-    """Scenario 27: left == right, too."""
+    """RE12: left == right, too."""
     with pytest.raises(BadInput):
         parse(text)
 
 
 @pytest.mark.parametrize(("start", "end"), [(5, 5), (6, 5), (-1, 5), (0, RING + 1)])
 def test_no_range_is_empty_or_leaves_the_ring(start: int, end: int) -> None:
-    """A.6: a validator's message is checked as it is read."""
+    """RE12: a validator's message is checked as it is read."""
     with pytest.raises(BadInput):
         TokenRange(start, end)
 
@@ -139,7 +139,7 @@ def test_no_range_is_empty_or_leaves_the_ring(start: int, end: int) -> None:
 def test_a_split_covers_just_the_ranges_and_cuts_between_buckets(
     ranges: list[TokenRange], parts: int, bits: int
 ) -> None:
-    """Scenario 40."""
+    """RE31."""
     pieces = split(ranges, parts, bits)
     assert len(pieces) <= parts
     assert all(pieces)
@@ -150,14 +150,14 @@ def test_a_split_covers_just_the_ranges_and_cuts_between_buckets(
 
 
 def test_a_bucket_with_a_hole_stays_in_one_part() -> None:
-    """Scenario 40: the hole does not cut the bucket in two."""
+    """RE31: the hole does not cut the bucket in two."""
     ranges = [TokenRange(0, 10), TokenRange(12, 20), TokenRange(UNIT, UNIT + 4)]
     assert split(ranges, 2, UNIT_BITS) == [tuple(ranges[:2]), tuple(ranges[2:])]
 
 
 @given(st.integers(1, 8), st.integers(8, 16))
 def test_parts_of_the_ring_are_of_equal_size(parts_bits: int, bits: int) -> None:
-    """D.6."""
+    """RE12."""
     pieces = split([FULL], 1 << parts_bits, bits)
     assert {cells(piece) for piece in pieces} == {RING >> parts_bits}
 
@@ -166,7 +166,7 @@ def test_parts_of_the_ring_are_of_equal_size(parts_bits: int, bits: int) -> None
 def test_ranges_are_made_coarser_without_leaving_what_was_asked(
     ranges: list[TokenRange], limit: int, within: list[TokenRange]
 ) -> None:
-    """Scenario 27 (13052)."""
+    """RE12 (CASSANDRA-13052)."""
     made, exact = coarsened(ranges, limit, within), overlap(ranges, within)
     assert contains(made, exact)
     assert contains(within, made)
@@ -177,7 +177,7 @@ def test_ranges_are_made_coarser_without_leaving_what_was_asked(
 
 
 def test_the_smallest_gaps_are_closed_first() -> None:
-    """D.5.6: as few rows as can be are looked at for nothing."""
+    """RE21: as few rows as can be are looked at for nothing."""
     starts = [0, 20, 25, 60, 63]
     ranges = [TokenRange(start, start + 1) for start in starts]
     assert coarsened(ranges, 3) == (TokenRange(0, 1), TokenRange(20, 26), TokenRange(60, 64))

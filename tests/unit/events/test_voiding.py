@@ -1,4 +1,4 @@
-"""Voiding (K8): a poisoned record that an operator has voided is left out by every reader in the same way."""
+"""Voiding (K27): a poisoned record that an operator has voided is left out by every reader in the same way."""
 
 import os
 import subprocess

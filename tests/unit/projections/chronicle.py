@@ -181,7 +181,7 @@ class Chronicle:
         ref = ref or self.ref()
         facts = {"what": "field id", "current": "long", "proposed": "String"}
         event = MetadataUpdateRejected(
-            ref, name, "METADATA_CONFLICT", "M6", "Field 'id' is long.", facts, current, proposed
+            ref, name, "METADATA_CONFLICT", "ME8", "Field 'id' is long.", facts, current, proposed
         )
         return self.decide(event, cause=f"requests@{ref.sequence} {ref}", actor="bob", reason="try")
 

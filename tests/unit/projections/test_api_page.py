@@ -1,4 +1,4 @@
-"""docs/api.md: every command on it is run, in order, and answers what stands below it (G8: API examples all run)."""
+"""docs/api.md: every command on it is run, in order, and answers what stands below it (RD12)."""
 
 import re
 from collections.abc import Iterator

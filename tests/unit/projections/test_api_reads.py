@@ -62,7 +62,7 @@ def test_metrics_of_a_store_that_has_read_nothing_damage_nothing(tmp_path: Path)
 
 
 def test_every_answer_says_what_it_reflects(client: Client, chronicle: Chronicle) -> None:
-    """DESIGN §5: every answer names the position it reflects and how old it is, in body and headers."""
+    """RD3: every answer names the position it reflects and how old it is, in body and headers."""
     answer = client.get(f"{MAIN}/cluster")
     body = answer.json()
     assert (body["kind"], body["apiVersion"]) == ("Cluster", "topolog/v1")
@@ -80,7 +80,7 @@ def test_every_answer_says_what_it_reflects(client: Client, chronicle: Chronicle
 
 
 def test_the_cluster_in_one_sentence(client: Client) -> None:
-    """G2.4: the overview says in one sentence what is going on."""
+    """OP20: the overview says in one sentence what is going on."""
     sentence = get(client, "/cluster")["item"]["sentence"]
     rest = "3 members, all leases valid; 1 type, pending: Order; coordinator c2 leads term 2."
     assert sentence == f"Waiting: proposal/Order/1 (5 s). {rest}"
@@ -115,7 +115,7 @@ def test_leases_join_holder_and_renewal(client: Client, chronicle: Chronicle) ->
 
 
 def test_leases_of_the_past_omit_the_renewal(client: Client, chronicle: Chronicle) -> None:
-    """DESIGN §5: leases as of the past omit the last renewal."""
+    """RD6: leases as of the past omit the last renewal."""
     lease = get(client, "/leases/n2", as_of=6)["item"]
     assert lease["incarnation"] == 1
     assert [lease[field] for field in ("sequence", "renewed_at", "renewed_time", "age_ms", "state")] == [None] * 5
@@ -150,7 +150,7 @@ def test_the_past_is_answered_as_it_was(client: Client, chronicle: Chronicle) ->
 
 
 def test_pages_stay_at_the_position_of_the_first(client: Client, chronicle: Chronicle, projector: Projector) -> None:
-    """G2.3: a cursor is bound to a position and carries the filters; nothing is repeated or lost meanwhile."""
+    """RD15: a cursor is bound to a position and carries the filters; nothing is repeated or lost meanwhile."""
     first = get(client, "/nodes", limit=2, standing="MEMBER")
     chronicle.join("n9")
     chronicle.leave("n3")
@@ -182,7 +182,7 @@ def test_one_decision_with_its_stamp(client: Client) -> None:
 
 
 def test_history_says_what_each_decision_changed(client: Client) -> None:
-    """DESIGN §5: each change with position, event, actor, reason and the fields before and after; removals too."""
+    """RD11: each change with position, event, actor, reason and the fields before and after; removals too."""
     body = get(client, "/types/Customer/history")
     assert body["kind"] == "History"
     events = names(body, "event")
@@ -241,7 +241,7 @@ def test_a_wait_goes_on_while_nothing_is_decided(client: Client, chronicle: Chro
 
 
 def test_a_new_coordinator_begins_the_wait_again(client: Client, chronicle: Chronicle, projector: Projector) -> None:
-    """V3: a coordinator knows only of the time that it has waited itself."""
+    """LE17: a coordinator knows only of the time that it has waited itself."""
     chronicle.now_ms += 10_000
     chronicle.lead("c3")
     led_since = chronicle.position
@@ -254,7 +254,7 @@ def test_a_new_coordinator_begins_the_wait_again(client: Client, chronicle: Chro
 
 
 def test_explain_a_node_that_is_being_removed(client: Client, chronicle: Chronicle, projector: Projector) -> None:
-    """DESIGN §4.1: it is out at its own word, or proceed_ms after its last renewal."""
+    """LE24: it is out at its own word, or proceed_ms after its last renewal."""
     renewed_at = get(client, "/leases/n1")["item"]["renewed_at"]
     chronicle.now_ms += 3_000
     asked = chronicle.ref("cli-8")
@@ -271,7 +271,7 @@ def test_explain_a_node_that_is_being_removed(client: Client, chronicle: Chronic
 
 
 def test_explain_a_join_that_waits(client: Client, chronicle: Chronicle, projector: Projector) -> None:
-    """DESIGN §4.1: a process without the lock on the folder waits for the lease of the one before."""
+    """LE22: a process without the lock on the folder waits for the lease of the one before."""
     chronicle.wait_to_join("n1")
     projector.step()
     item = get(client, "/nodes/n1/explain")["item"]
@@ -430,7 +430,7 @@ def test_metrics_for_prometheus(client: Client, chronicle: Chronicle, projector:
 
 
 def test_the_page_shows_the_cluster_without_a_script(client: Client) -> None:
-    """Issue 3: one plain overview page at /, readable without JavaScript, nothing from elsewhere."""
+    """OP21: one plain overview page at /, readable without JavaScript, nothing from elsewhere."""
     answer = client.get("/")
     assert "3 members, all leases valid; 1 type, pending: Order; coordinator c2 leads term 2." in answer.text
     assert 'http-equiv="refresh"' in answer.text
@@ -474,7 +474,7 @@ def test_names_are_shown_as_text(client: Client, chronicle: Chronicle, projector
 def test_a_forged_cursor_is_refused_or_answered_and_never_an_error_of_ours(
     client: Client, path: str, position: int, after: str, filters: dict[str, str]
 ) -> None:
-    """G2.3: a cursor is text from outside, whatever we wrote into it once."""
+    """RD15: a cursor is text from outside, whatever we wrote into it once."""
     forged = Cursor(f"/v1/clusters/main{path}", position, after, filters)
     answer = client.get(f"/v1/clusters/main{path}", params={"cursor": str(forged)})
     assert answer.status_code in (200, 400, 404, 410), answer.text

@@ -72,7 +72,7 @@ def test_a_proposal_gets_its_outcome(client: Client, chronicle: Chronicle) -> No
 
 
 def test_what_is_sent_is_keyed_by_its_subject_and_says_who_and_why(client: Client, chronicle: Chronicle) -> None:
-    """DESIGN §1: requests are keyed by subject; actor and reason reach the log's stamp."""
+    """OP8: requests are keyed by subject; actor and reason reach the log's stamp."""
     client.post(REQUESTS, json=customer(id="long"), headers={"X-Topolog-Actor": "ann"})
     entry = chronicle.log.entries(Topic.OPERATIONS)[0]
     request = CODEC.decode(entry.value)
@@ -91,12 +91,12 @@ def test_the_same_proposal_again_changes_nothing(client: Client) -> None:
 
 
 def test_a_conflict_shows_both_sides(client: Client) -> None:
-    """M6: 409 with code, rule, facts, and both definitions."""
+    """ME8: 409 with code, rule, facts, and both definitions."""
     post(client, customer(id="long"))
     answer = post(client, customer(id="String"))
     problem = answer.json()
     assert (answer.status_code, answer.headers["Content-Type"]) == (409, "application/problem+json")
-    assert (problem["code"], problem["rule"], problem["id"]) == ("METADATA_CONFLICT", "M6", "api-1/2")
+    assert (problem["code"], problem["rule"], problem["id"]) == ("METADATA_CONFLICT", "ME8", "api-1/2")
     assert problem["facts"] == {"what": "field id", "current": "long", "proposed": "String"}
     assert (problem["current"]["fields"], problem["proposed"]["fields"]) == ({"id": "long"}, {"id": "String"})
     explained = client.get(f"{REQUESTS}/api-1/2/explain").json()["item"]
@@ -121,7 +121,7 @@ def test_a_removal_is_accepted_when_the_type_is_out(client: Client) -> None:
 
 
 def test_a_node_is_out_only_when_its_lease_is_over(client: Client, chronicle: Chronicle, projector: Projector) -> None:
-    """DESIGN §4.1: a removed member stays until its lease is provably over; the outcome says which it is."""
+    """LE24: a removed member stays until its lease is provably over; the outcome says which it is."""
     item = post(client, {"kind": "remove", "resource": "node", "name": "n1"}, wait="accepted", timeout="50ms").json()
     assert (item["item"]["status"], item["item"]["accepted"]) == ("GRANTED", False)
     explained = client.get("/v1/clusters/main/nodes/n1/explain").json()["item"]
@@ -217,7 +217,7 @@ def test_a_repeat_of_a_forgotten_requester_is_not_carried_out_again(
     again = post(client, customer(id="long"), key="ci/nightly/2")
     assert again.json()["item"]["position"] == first.json()["item"]["position"]
     before = post(client, customer(id="long"), key="ci/nightly/1").json()
-    assert (before["code"], before["rule"], before["facts"]) == ("OUTCOME_FORGOTTEN", "K7", {"forgotten_to": "2"})
+    assert (before["code"], before["rule"], before["facts"]) == ("OUTCOME_FORGOTTEN", "K19", {"forgotten_to": "2"})
     assert "ci/nightly/3 is the next" in before["hint"]
     assert sent(chronicle) == 1
     assert post(client, customer(id="long"), key="ci/nightly/3").json()["item"]["status"] == "UNCHANGED"
@@ -295,7 +295,7 @@ def test_unknown_parameters_are_refused(client: Client, chronicle: Chronicle, pa
 
 
 def test_a_request_too_big_for_a_record_is_refused(client: Client, chronicle: Chronicle) -> None:
-    """DESIGN §1: records stay below 900 kB."""
+    """OP7: records stay below 900 kB."""
     answer = post(client, {**customer(id="long"), "reason": "x" * (REQUEST_BYTES_MAX + 1)})
     assert (answer.status_code, sent(chronicle)) == (413, 0)
     wide = {f"f{number:05}": "int" for number in range(50_000)}
@@ -306,7 +306,7 @@ def test_a_request_too_big_for_a_record_is_refused(client: Client, chronicle: Ch
 def test_a_broker_that_is_away_is_named_in_time(
     client: Client, writer: AnsweringWriter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Issue 3: broker unreachable is a clear error within 10 s naming the address, and says how to repeat safely."""
+    """OP9: broker unreachable is a clear error within 10 s naming the address, and says how to repeat safely."""
     assert desk.DELIVERY_TIMEOUT_S < 10
     monkeypatch.setattr(desk, "DELIVERY_TIMEOUT_S", 0.05)
     writer.lost = True

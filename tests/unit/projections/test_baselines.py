@@ -39,7 +39,7 @@ def change(verb: str, *nodes: str, **more: object) -> Json:
 
 
 def test_the_first_activation_makes_a_baseline(stage: Stage) -> None:
-    """A4.1: of all servers that are online; the change of the state is seen while it runs, with whom it waits for."""
+    """BA7: of all servers that are online; the change of the state is seen while it runs, with whom it waits for."""
     outcome = stage.granted(ACTIVATE)
     assert (outcome["subject"], outcome["accepted"]) == ("cluster state", False)
     changing = stage.get("/cluster")
@@ -67,7 +67,7 @@ def test_a_cluster_without_a_baseline_says_nothing_of_it(stage: Stage) -> None:
 
 
 def test_a_deactivated_cluster_says_what_ends_that(active: Stage) -> None:
-    """N5: who deactivates holds it; INACTIVE and its way there are in the sentence, with who asked for it."""
+    """BA9: who deactivates holds it; INACTIVE and its way there are in the sentence, with who asked for it."""
     active.granted({"kind": "cluster-state", "state": "INACTIVE", "reason": "a repair"})
     assert "On its way from ACTIVE to INACTIVE since position" in active.get("/cluster")["sentence"]
     facts = active.get("/cluster/explain")["facts"]
@@ -105,7 +105,7 @@ def test_asked_for_again_on_the_way_it_is_accepted_when_it_is_there(active: Stag
 
 
 def test_a_cold_cluster_names_whom_it_awaits(active: Stage) -> None:
-    """§4.1 Leaving: since when, how many are needed, who is away, and both ways out."""
+    """BA16, BA17: since when, how many are needed, who is away, and both ways out."""
     active.leave("n2", "n3")
     active.chronicle.decide(ClusterCold((NodeId("n2"), NodeId("n3")), 2))
     active.step()
@@ -138,7 +138,7 @@ def test_held_and_let_go(active: Stage) -> None:
 
 
 def test_baselines_follow_each_other_and_keep_their_past(active: Stage) -> None:
-    """A6: each set is the next number; the former ones stay, with what changed and who asked why."""
+    """BA10: each set is the next number; the former ones stay, with what changed and who asked why."""
     active.join("n4")
     active.leave("n3")
     added = active.granted(change("ADD", "n4", reason="a bigger shop"))
@@ -201,7 +201,7 @@ def test_how_each_node_stands_to_the_baseline(active: Stage) -> None:
 
 
 def test_what_auto_adjust_is_going_to_do(active: Stage) -> None:
-    """A7: on or off, the next action, when at the latest, and why it is not done."""
+    """BA20: on or off, the next action, when at the latest, and why it is not done."""
     assert active.get("/cluster/explain")["facts"]["auto-adjust"] == "off"
     active.granted({"kind": "auto-adjust", "enabled": True, "soft_ms": 60_000, "hard_ms": 90_000})
     adjust = active.get("/cluster")["auto_adjust"]
@@ -322,7 +322,7 @@ def test_what_cannot_be_is_refused_with_what_would_be_right(active: Stage, asked
 
 
 def test_nothing_changes_while_the_state_does(active: Stage) -> None:
-    """A3.3, A6: refused while the cluster is on its way, and while it is INACTIVE."""
+    """BA3: refused while the cluster is on its way, and while it is INACTIVE."""
     active.granted({"kind": "cluster-state", "state": "INACTIVE"})
     assert active.post(change("SET", "n1")).json()["code"] == "STATE_CHANGING"
     assert active.post(ACTIVATE).json()["code"] == "STATE_CHANGING"
@@ -373,7 +373,7 @@ def test_a_baseline_that_is_not_there(active: Stage, name: str, status: int) -> 
 
 
 def test_views_are_what_changed_who_is_there(active: Stage) -> None:
-    """§4.4: version, place and members of each, newest first, and the decision that made it."""
+    """BA22: version, place and members of each, newest first, and the decision that made it."""
     active.leave("n3")
     found = active.get("/views")
     assert [(each["version"], each["event"]) for each in found[:2]] == [
@@ -406,7 +406,7 @@ def test_members_of_views_outlive_what_the_state_remembers(active: Stage, monkey
 
 
 def test_the_servers_of_a_view_can_count_again(active: Stage) -> None:
-    """N16: the baseline by the version of a view."""
+    """BA12: the baseline by the version of a view."""
     version = active.get("/views/newest")["version"]
     active.leave("n3")
     active.join("n4")
@@ -428,12 +428,12 @@ FACTS = {
 def _refuse(stage: Stage, node: str, code: str = "FORKED") -> None:
     message = f"Node {node!r} has written in another history of this log."
     ref = stage.chronicle.ref(f"{node}-7")
-    stage.chronicle.decide(RequestRefused(ref, f"node {node}", code, "DESIGN 4.4", message, FACTS), actor=node)
+    stage.chronicle.decide(RequestRefused(ref, f"node {node}", code, "BA23", message, FACTS), actor=node)
     stage.step()
 
 
 def test_a_refused_node_is_explained_and_drawn(active: Stage) -> None:
-    """A5: its evidence in words, what shows more, and its branch beside the log, until it has joined."""
+    """BA27: its evidence in words, what shows more, and its branch beside the log, until it has joined."""
     _refuse(active, "n3")
     item = active.get("/nodes/n3/explain")
     assert "It was refused at position" in item["sentence"]
@@ -482,7 +482,7 @@ def test_the_page_shows_the_baseline_where_there_is_one(stage: Stage) -> None:
 def test_partitions_of_persistent_groups_are_placed_over_the_baseline(
     chronicle: Chronicle, projector: Projector
 ) -> None:
-    """§4.4: nothing moves when a member leaves; `explain partition` and `--if dies` say so, as the exchange decides."""
+    """BA11: nothing moves when a member leaves; `explain partition` and `--if dies` say so, as the exchange decides."""
     cluster = shared_out(chronicle, "n1", "n2", "n3", persistent=True)
     with staged(chronicle, projector) as stage:
         stage.granted(ACTIVATE)

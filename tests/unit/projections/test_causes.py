@@ -30,7 +30,7 @@ def explained(chronicle: Chronicle, projector: Projector, position: int) -> Expl
 
 @pytest.mark.parametrize("log", range(12), indirect=True)
 def test_every_chain_ends_in_an_input_or_a_deadline(log: InMemoryLog, tmp_path: Path) -> None:
-    """O1: 100 decisions of each simulated history, drawn at random; a chain goes back, so it has no cycle."""
+    """RD20: 100 decisions of each simulated history, drawn at random; a chain goes back, so it has no cycle."""
     with reading_of(log, tmp_path) as reading:
         chance = random.Random(int(reading.position))
         for position in chance.sample(range(reading.position + 1), min(SAMPLE, reading.position + 1)):
@@ -106,13 +106,13 @@ def test_of_a_proposal_the_verdict_is_told_or_whom_it_waits_for(chronicle: Chron
 
 
 def test_a_refusal_says_rule_evidence_and_remedy(chronicle: Chronicle, projector: Projector) -> None:
-    """O1: 100 % of rejected decisions carry actor, reason, rule, correlation and causation."""
+    """RD20: 100 % of rejected decisions carry actor, reason, rule, correlation and causation."""
     chronicle.join("n1")
     chronicle.propose("Customer", {"id": "long"})
     current = next(row.pending for _, row in chronicle.fold.state.rows(TypeRow))
     rejected = chronicle.reject("Customer", current, current)
     found = explained(chronicle, projector, rejected)
-    assert found.facts["refused"].startswith("METADATA_CONFLICT (M6)")
+    assert found.facts["refused"].startswith("METADATA_CONFLICT (ME8)")
     assert found.facts["evidence: proposed"] == "String"
     assert found.facts["what helps"].startswith("A field keeps its type")
     assert found.facts["asked by"] == "bob"

@@ -94,7 +94,7 @@ def refused(client: httpx.Client) -> dict[str, int]:
 
 @pytest.mark.parametrize("sent", [b"", b"\r\n", b"GET /livez HT", ASK[:-2], POST + b"Content-Length: 90\r\n\r\n{"])
 def test_who_does_not_finish_a_request_is_ended(serve: Serve, sent: bytes) -> None:
-    """S3: at the first byte, in the head, in the body; with 408 where a request has begun."""
+    """OP12: at the first byte, in the head, in the body; with 408 where a request has begun."""
     client = serve(SOON)
     with connected(client) as sock:
         sock.sendall(sent)
@@ -126,7 +126,7 @@ def test_who_watches_is_not_late(serve: Serve) -> None:
 
 
 def test_idle_connections_stop_nobody(serve: Serve) -> None:
-    """S3: 1,500 connections that say nothing, and every request failed for as long as they stayed."""
+    """OP12: 1,500 connections that say nothing, and every request failed for as long as they stayed."""
     client = serve(PATIENT)
     with ExitStack() as stack:
         idle = [stack.enter_context(connected(client)) for _ in range(3 * PATIENT.per_peer)]
@@ -227,7 +227,7 @@ def test_connections_leave_files_for_the_store(files: int) -> None:
 
 
 def test_noise_is_a_line_a_minute(serve: Serve, caplog: pytest.LogCaptureFixture) -> None:
-    """S9: unauthenticated bytes wrote a warning each."""
+    """OP12: unauthenticated bytes wrote a warning each."""
     client = serve(PATIENT)
     with quiet("uvicorn.error", Connections(SOON).logger), caplog.at_level(logging.WARNING):
         for sent in [b"\x16\x03\x01 hello\r\n\r\n"] * 20 + [
@@ -307,7 +307,7 @@ def test_a_body_in_small_chunks_is_heard(serve: Serve) -> None:
 
 @pytest.mark.parametrize("head", [b"", b"Connection: close\r\n"])
 def test_a_body_that_is_too_big_is_answered(serve: Serve, head: bytes) -> None:
-    """S3: the answer ended in a reset for a client that was still sending."""
+    """OP12: the answer ended in a reset for a client that was still sending."""
     client = serve(PATIENT)
     size = 8 * REQUEST_BYTES_MAX
     with connected(client) as sock:

@@ -91,7 +91,7 @@ def test_an_error_says_which_position_it_reflects(client: Client, path: str, sta
 
 @pytest.mark.parametrize("part", [0, 1])
 def test_reads_ask_nothing_of_the_broker(chronicle: Chronicle, tmp_path: Path, part: int) -> None:
-    """G8: 0 broker calls on GET paths. Every one of them is asked for, half of them in each part."""
+    """RD13: 0 broker calls on GET paths. Every one of them is asked for, half of them in each part."""
     lively(chronicle)
     reader, writer = Counting(chronicle.log.reader()), Counting(chronicle.log.writer())
     projector = Projector(reader, tmp_path, "main")

@@ -71,7 +71,7 @@ def resolved(part: Json) -> Json:
 
 @pytest.mark.parametrize("part", range(4))
 def test_every_answer_is_as_its_schema_and_its_example_have_it(client: Client, part: int) -> None:
-    """G2.3: each GET there is; each item has the fields of the example, no more and no fewer."""
+    """RD12: each GET there is; each item has the fields of the example, no more and no fewer."""
     seen = 0
     for path, address in [*addresses(client)][part::4]:
         answer = client.get(address)

@@ -67,7 +67,7 @@ def replay(client: Client, name: str, reason: str = "upgraded") -> tuple[int, Js
 
 
 def test_letters_come_newest_first_page_by_page(client: Client, chronicle: Chronicle, projector: Projector) -> None:
-    """DESIGN 1: each with where it stood, why it is dead and how big it is."""
+    """RD10: each with where it stood, why it is dead and how big it is."""
     for number in range(5):
         bury(chronicle, b"\xff" * number)
     projector.step()
@@ -236,7 +236,7 @@ def test_a_body_that_is_no_form_is_refused(client: Client, chronicle: Chronicle,
 
 
 def test_letters_go_when_their_topic_has_dropped_them(chronicle: Chronicle, make_projector: MakeProjector) -> None:
-    """DESIGN 1: after 30 days; those that come later stay."""
+    """RD10: after 30 days; those that come later stay."""
     bury(chronicle, b"old")
     projector = make_projector()
     projector.step()
@@ -251,7 +251,7 @@ def test_letters_go_when_their_topic_has_dropped_them(chronicle: Chronicle, make
 
 
 def test_letters_are_kept_over_a_restart_and_never_twice(chronicle: Chronicle, make_projector: MakeProjector) -> None:
-    """DESIGN 5: a side family has an offset of its own."""
+    """RD9: a side family has an offset of its own."""
     bury(chronicle, b"one")
     make_projector().step()
     bury(chronicle, b"two")

@@ -85,7 +85,7 @@ def held(*entries: Entry) -> tuple[dict[str, FindingsRow], dict[str, FindingsBod
 def test_each_key_says_who_has_what_and_what_the_plan_does(
     rounds: Rounds, projector: Projector, client: Client
 ) -> None:
-    """Scenarios 2 and 3; a conflict is left alone with its reason."""
+    """RE2; a conflict is left alone with its reason."""
     differing_tables(rounds)
     number = rounds.start(union_definition())
     rounds.run(number)
@@ -103,7 +103,7 @@ def test_each_key_says_who_has_what_and_what_the_plan_does(
 def test_an_extra_row_is_never_to_be_deleted_unless_that_was_asked_for(
     rounds: Rounds, projector: Projector, client: Client
 ) -> None:
-    """Scenario 4."""
+    """RE2."""
     rounds.declare("R1", rows(1))
     rounds.declare("R2", rows(1, 200))
     rounds.run(rounds.start(definition(policy=Policy.PULL, source="R1")))

@@ -70,7 +70,7 @@ def test_a_group_is_asked_for_and_read_back(client: Client) -> None:
 
 
 def test_the_past_of_a_group_is_kept(client: Client) -> None:
-    """DESIGN §5: as of a position, by what, and from what to what; a dropped group leaves its history."""
+    """RD6: as of a position, by what, and from what to what; a dropped group leaves its history."""
     created = granted(client, ORDERS)
     granted(client, {"kind": "alter-group", "name": "orders", "backups": 2, "reason": "a third rack"})
     granted(client, {"kind": "drop-group", "name": "orders"})
@@ -112,14 +112,14 @@ def test_the_same_again_is_unchanged_and_another_is_refused(client: Client) -> N
 
 
 def test_who_lacks_what_copies_are_kept_apart_by_is_named(client: Client) -> None:
-    """W3: such a node is like no other, so a name that is misspelt would keep nothing apart without a word."""
+    """EX7: such a node is like no other, so a name that is misspelt would keep nothing apart without a word."""
     granted(client, {**ORDERS, "backup_filter": "rakc"})
     facts = get(client, "/groups/orders/explain")["item"]["facts"]
     assert facts["without rakc"] == "n1: taken to be apart from every other"
 
 
 def test_why_a_group_is_as_it_is(client: Client, chronicle: Chronicle, projector: Projector) -> None:
-    """operators.md: what it is, who may hold copies now, what was refused, and the chain of decisions."""
+    """RD20: what it is, who may hold copies now, what was refused, and the chain of decisions."""
     granted(client, {**ORDERS, "backup_filter": "rack", "reason": "the shop opens"})
     post(client, {**ORDERS, "partitions": 128})
     item = get(client, "/groups/orders/explain")["item"]

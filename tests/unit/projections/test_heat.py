@@ -119,7 +119,7 @@ def condition_of(each: o.Ownership) -> packed.Condition:
 def test_the_page_of_five_nodes_shows_strips_and_figures(
     chronicle: Chronicle, client: Client, projector: Projector
 ) -> None:
-    """G2.4: colour, and the same in figures; a span of eight partitions to a cell."""
+    """OP21: colour, and the same in figures; a span of eight partitions to a cell."""
     cluster = shared_out(chronicle, "n1", "n2", "n3", "n4", "n5", partitions=1024, backups=1)
     projector.step()
     page = client.get("/").text

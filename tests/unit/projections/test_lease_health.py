@@ -112,7 +112,7 @@ def test_each_state_has_its_sentence(
 def test_n28_what_a_pause_may_take_is_measured_by_the_margin_in_force(
     client: Client, chronicle: Chronicle, projector: Projector
 ) -> None:
-    """N28: a margin that is lowered is eaten by what was nothing to the former one; one that is raised is not."""
+    """LE39: a margin that is lowered is eaten by what was nothing to the former one; one that is raised is not."""
     tell(chronicle, projector, health(chronicle, gap_max_ms=3_000), alive())
     assert (item(client)["state"], item(client)["late_above_ms"]) == ("OK", 2_500)
     chronicle.decide(LeaseTermsChanged(RequestRef("ada", 1, bytes(8)), 20_000, 1_500))

@@ -1,4 +1,4 @@
-"""Lease terms through the API: asked for, decided by the real rules, and read back while they change (N26)."""
+"""Lease terms through the API: asked for, decided by the real rules, and read back while they change (LE37)."""
 
 from collections.abc import Iterator
 
@@ -31,7 +31,7 @@ def confirm(stage: Stage) -> None:
 
 
 def test_a_change_is_accepted_when_no_lease_by_the_former_terms_is_left(stage: Stage) -> None:
-    """N17, N26: until then the longer wait stands, with how long that lasts at most, in figures and in the sentence."""
+    """LE37: until then the longer wait stands, with how long that lasts at most, in figures and in the sentence."""
     outcome = stage.granted(terms(fence_ms=10_000, margin_ms=3_000))
     assert (outcome["subject"], outcome["accepted"]) == ("lease-terms", False)
     changing = stage.get("/cluster")
@@ -75,7 +75,7 @@ def test_explain_says_who_changed_the_terms_and_until_when_the_former_count(stag
 
 
 def test_a_wait_is_told_by_the_terms_that_were_in_force_at_its_decision(stage: Stage) -> None:
-    """B5: what was asked before a raise does not wait for it."""
+    """LE37: what was asked before a raise does not wait for it."""
     asked = stage.granted({"kind": "remove", "resource": "node", "name": "n3"})
     stage.granted(terms(fence_ms=100_000))
     told = stage.get(f"/requests/{asked['id']}/explain")["facts"]["waits at most"]
@@ -102,7 +102,7 @@ def test_a_dry_run_says_how_long_others_would_wait(stage: Stage, asked: Json, sa
 
 @pytest.mark.parametrize("asked", [terms(fence_ms=4_999), terms(margin_ms=999), terms(fence_ms=600_001)])
 def test_terms_that_contradict_each_other_are_refused(stage: Stage, asked: Json) -> None:
-    """B5: by a dry run as by the request itself, with all three terms."""
+    """LE36: by a dry run as by the request itself, with all three terms."""
     for answer in (stage.post(asked, dry_run="true"), stage.post(asked)):
         assert (answer.status_code, answer.json()["code"]) == (409, "BAD_TERMS"), answer.text
         assert set(answer.json()["facts"]) == {"fence_ms", "margin_ms", "heartbeat_ms"}

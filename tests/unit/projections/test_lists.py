@@ -113,7 +113,7 @@ def json_text(value: Any) -> str:
 @settings(max_examples=15)
 @given(data=st.data())
 def test_pages_of_any_question_are_the_whole_list_filtered_and_sorted(site: Site, data: st.DataObject) -> None:
-    """G2.3: whatever is asked for, all pages together are the list, filtered and sorted in memory."""
+    """RD15: whatever is asked for, all pages together are the list, filtered and sorted in memory."""
     name = data.draw(st.sampled_from(sorted(EQUALITIES)), "list")
     whole = site.whole(name)
     filters = data.draw(st.lists(st.sampled_from(EQUALITIES[name]), unique=True, max_size=2), "filters")
@@ -141,7 +141,7 @@ def content(each: Listing[Any], reading: Reading) -> Any:
 
 
 def test_the_past_is_what_a_fresh_fold_makes_of_the_log_up_to_there(site: Site, tmp_path: Path) -> None:
-    """G8: as-of answers equal a fresh fold, for 100 random positions: all rows, and all lists made of them."""
+    """RD6: as-of answers equal a fresh fold, for 100 random positions: all rows, and all lists made of them."""
     chooser = random.Random(10)
     positions = sorted(chooser.choices(range(1, site.chronicle.position + 1), k=100))
     fresh = Rereading(site.chronicle.entries, tmp_path / "fresh")
@@ -280,7 +280,7 @@ def cell(value: Any) -> str:
 
 
 def test_no_cell_of_an_export_is_a_formula(chronicle: Chronicle, projector: Projector) -> None:
-    """Found by attack, S9: a node may call itself so, and a spreadsheet runs it. JSON lines say what is."""
+    """OP14: a node may call itself so, and a spreadsheet runs it. JSON lines say what is."""
     names = ["=cmd|'/c'!A1", "+1+cmd", "-1+cmd", "@SUM(A1)", "\t=1", "\r=1", "\n=1"]
     for name in names:
         chronicle.join(name)

@@ -27,7 +27,7 @@ def cluster(chronicle: Chronicle, projector: Projector) -> Sharing:
 
 
 def test_a_view_is_the_moment_when_it_came_into_force(cluster: Sharing, projector: Projector) -> None:
-    """DESIGN §5: as of a topology version; of each view there ever was."""
+    """RD6: as of a topology version; of each view there ever was."""
     with projector.reading() as reading:
         listed = list(views.views(reading))
         assert len(listed) > 3

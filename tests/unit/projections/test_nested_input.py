@@ -51,6 +51,6 @@ CASES: dict[str, Callable[[Path], object]] = {
 
 @pytest.mark.parametrize("case", CASES)
 def test_nesting_without_end_is_bad_input(tmp_path: Path, case: str) -> None:
-    """S7: a 500 by any viewer before rights were looked at, and a traceback of the command line."""
+    """OP5: a 500 by any viewer before rights were looked at, and a traceback of the command line."""
     with pytest.raises(BadInput):
         CASES[case](tmp_path)

@@ -100,7 +100,7 @@ def shop(chronicle: Chronicle, projector: Projector) -> Iterator[Shop]:
 
 
 def test_a_change_of_several_objects_is_asked_for_and_read_back(shop: Shop) -> None:
-    """DESIGN 4.5: one change, all of it or nothing; what is left out is the database's; columns have numbers."""
+    """TA2: one change, all of it or nothing; what is left out is the database's; columns have numbers."""
     number = shop.make(SHOP, ORDERS, PRICES, ADA)
     assert shop.item("/tables/shop.orders") == {
         "name": "shop.orders",
@@ -139,7 +139,7 @@ def test_a_change_of_several_objects_is_asked_for_and_read_back(shop: Shop) -> N
 
 
 def test_what_is_being_created_is_hidden_and_what_is_being_dropped_is_shown(shop: Shop) -> None:
-    """B4, N24: a half-made table is in no list, a half-deleted one is, with the change that owns it and what can be
+    """TA24: a half-made table is in no list, a half-deleted one is, with the change that owns it and what can be
     done."""
     shop.make(SHOP)
     number = shop.begin(ORDERS)
@@ -158,7 +158,7 @@ def test_what_is_being_created_is_hidden_and_what_is_being_dropped_is_shown(shop
 
 
 def test_who_is_silent_is_named_and_until_when_it_is_waited_for(shop: Shop) -> None:
-    """N17: «waiting 14 s for n3, last heard 15 s ago, proceeds at the latest in 11 s»."""
+    """TA17: «waiting 14 s for n3, last heard 15 s ago, proceeds at the latest in 11 s»."""
     shop.make(SHOP, ORDERS)
     number = shop.begin(NOTE)
     for _ in range(3):
@@ -178,7 +178,7 @@ def test_who_is_silent_is_named_and_until_when_it_is_waited_for(shop: Shop) -> N
 
 
 def test_a_change_in_line_names_what_is_before_it(shop: Shop) -> None:
-    """DESIGN 4.5: changes of one object come one at a time, changes of others side by side."""
+    """TA12: changes of one object come one at a time, changes of others side by side."""
     shop.make(SHOP, ORDERS)
     first, second = shop.begin(NOTE), shop.begin(DROP)
     change = shop.item(f"/changes/{second}")
@@ -194,7 +194,7 @@ def test_a_change_in_line_names_what_is_before_it(shop: Shop) -> None:
 
 
 def test_a_revocation_says_when_it_is_in_force_everywhere(shop: Shop) -> None:
-    """N19: who is cut off has no valid lease any more at a time that is known when the revocation is prepared."""
+    """TA26: who is cut off has no valid lease any more at a time that is known when the revocation is prepared."""
     shop.make(SHOP, ORDERS, ADA)
     prepared_ms = shop.chronicle.now_ms
     number = shop.begin(UNGRANT)
@@ -220,7 +220,7 @@ def test_what_widens_a_right_promises_nothing_about_revocation(shop: Shop) -> No
 
 
 def test_a_change_is_given_up_and_everything_is_as_before(shop: Shop) -> None:
-    """V2, I6: cancelled while it is prepared or queued; once committed it is refused."""
+    """TA21, TA22: cancelled while it is prepared or queued; once committed it is refused."""
     shop.make(SHOP, ORDERS)
     first, second = shop.begin(NOTE), shop.begin(DROP)
     assert shop.cancel(second).json()["item"]["accepted"] is True
@@ -236,13 +236,13 @@ def test_a_change_is_given_up_and_everything_is_as_before(shop: Shop) -> None:
 
 
 def test_a_change_says_why_it_was_rolled_back(shop: Shop) -> None:
-    """V6: its own deadline; the outcome of the request stands, and says that what it granted does not hold."""
+    """TA20: its own deadline; the outcome of the request stands, and says that what it granted does not hold."""
     shop.make(SHOP, ORDERS)
     number = shop.begin(NOTE, deadline_ms=3_000)
     assert "is given up" in shop.item(f"/changes/{number}/explain")["facts"]
     shop.settle(late=[f"change/{number}/deadline"])
     shown = shop.item(f"/changes/{number}")
-    assert (shown["state"], shown["code"], shown["rule"]) == ("ROLLED_BACK", "DEADLINE", "V6")
+    assert (shown["state"], shown["code"], shown["rule"]) == ("ROLLED_BACK", "DEADLINE", "TA20")
     request = shop.get("/requests")["items"][0]
     assert request["subject"] == f"change {number}"
     events = [each["event"] for each in shop.get(f"/changes/{number}/history")["items"]]
@@ -259,7 +259,7 @@ def test_the_history_of_a_table_tells_what_changed_in_it(shop: Shop) -> None:
 
 
 def test_who_has_not_deleted_yet_is_named(shop: Shop) -> None:
-    """I7, F14: the name is free at the commit, the data goes later, and that is never out of sight."""
+    """TA31, TA32: the name is free at the commit, the data goes later, and that is never out of sight."""
     shop.make(SHOP, ORDERS)
     number = shop.make(DROP)
     shown = shop.item(f"/changes/{number}")
@@ -310,14 +310,14 @@ def test_a_plan_that_has_become_old_is_refused(shop: Shop) -> None:
 def test_a_change_beyond_a_limit_is_told_the_limit_and_not_sent(
     shop: Shop, count: int, name: str, status: int, hint: str
 ) -> None:
-    """DESIGN 4.5: in words about changes, whatever else the API takes."""
+    """OP7: in words about changes, whatever else the API takes."""
     answer = shop.post(*[{"verb": "DROP", "kind": "DATABASE", "name": name}] * count)
     assert answer.status_code == status
     assert hint in answer.json()["hint"]
 
 
 def test_what_a_change_would_lead_to_is_told_and_not_sent(shop: Shop) -> None:
-    """operators.md: what goes with it, what is lost, behind whom it would wait; a refusal is the same as if sent."""
+    """RD21: what goes with it, what is lost, behind whom it would wait; a refusal is the same as if sent."""
     shop.make(SHOP, ORDERS, PRICES, ADA)
 
     def imagined(*statements: Json, expected: int = 200) -> Json:
@@ -364,7 +364,7 @@ def test_what_is_not_there_is_answered_with_the_nearest(shop: Shop) -> None:
 
 
 def test_what_was_dropped_is_told_from_what_never_was(shop: Shop) -> None:
-    """N24: its history knows more than that it is not there."""
+    """RD11: its history knows more than that it is not there."""
     shop.make(SHOP, ORDERS, PRICES)
     shop.make({"verb": "DROP", "kind": "VIEW", "name": "shop.prices"}, DROP)
     for path, resource in (("tables/shop.orders", "table"), ("table-views/shop.prices", "table-view")):

@@ -48,7 +48,7 @@ def resolved(document: Json, part: Json) -> Json:
 
 
 def test_what_is_committed_is_what_is_served() -> None:
-    """G2.3: `make openapi` writes it anew."""
+    """RD12: `make openapi` writes it anew."""
     assert COMMITTED.read_text(encoding="utf-8") == written.document(), "run `make openapi`"
 
 

@@ -58,7 +58,7 @@ def get(client: Client, projector: Projector) -> Get:
 
 
 def test_a_partition_is_as_the_log_has_it(cluster: Sharing, get: Get) -> None:
-    """DESIGN §5: primary, backups, token and copies are those of the fold."""
+    """RD2: primary, backups, token and copies are those of the fold."""
     items = get("/partitions")["items"]
     assert [item["name"] for item in items] == [f"orders/{number}" for number in range(16)]
     for number, item in enumerate(items):
@@ -109,7 +109,7 @@ def number_of(cluster: Sharing, node: str) -> int:
 
 
 def test_a_move_from_beginning_to_end(cluster: Sharing, get: Get) -> None:
-    """L1, 4.3.5, DS6: it loads, is handed over, and what is no longer needed is cleared; each step has its word."""
+    """EX13, EX14, DS6: it loads, is handed over, and what is no longer needed is cleared; each step has its word."""
     number = moved_to_n4(cluster)
     former = cluster.acting(number)
     path = f"/partitions/orders/{number}"
@@ -141,7 +141,7 @@ def test_a_move_from_beginning_to_end(cluster: Sharing, get: Get) -> None:
 
 
 def test_the_history_of_a_partition_is_its_own(cluster: Sharing, get: Get) -> None:
-    """DESIGN §5, ON26: newest first, with the decision that did it; changes of the 255 others in its row are none."""
+    """RD11: newest first, with the decision that did it; changes of the 255 others in its row are none."""
     number = moved_to_n4(cluster)
     former = cluster.acting(number)
     cluster.rest()
@@ -168,7 +168,7 @@ def test_the_history_of_a_partition_is_its_own(cluster: Sharing, get: Get) -> No
 
 
 def test_what_is_lost_is_found_and_says_whom_it_awaits(chronicle: Chronicle, get: Get) -> None:
-    """DS2, ON13: lost partitions as a list that can be pasted; the return of the owner ends it."""
+    """DS2: lost partitions as a list that can be pasted; the return of the owner ends it."""
     cluster = shared_out(chronicle, "n1", "n2", "n3", backups=0)
     gone = [f"orders/{number}" for number in range(16) if cluster.acting(number) == "n1"]
     cluster.leave("n1")
@@ -213,7 +213,7 @@ def test_a_group_before_its_first_exchange_and_after_it_was_dropped(cluster: Sha
 
 
 def test_metrics_count_partitions_and_time_an_open_exchange(cluster: Sharing, client: Client, get: Get) -> None:
-    """ON5, ON11: what an alarm is made of."""
+    """EX33: what an alarm is made of."""
     get("/cluster")
     metrics = client.get("/metrics").text
     assert 'topolog_projection_partitions{cluster="main",state="OWNING"} 16.0' in metrics
@@ -265,7 +265,7 @@ def test_partitions_by_group_node_and_primary(cluster: Sharing, get: Get) -> Non
 
 
 def test_the_map_of_a_node_counts_its_copies(cluster: Sharing, get: Get) -> None:
-    """ON11: counts by state and node, as the log has it; in full, partition by partition."""
+    """docs/reading-partitions.md: counts by state and node, as the log has it; in full, partition by partition."""
     number = moved_to_n4(cluster)
     items = {item["node"]: item for item in get("/maps")["items"]}
     assert set(items) == {"n1", "n2", "n3", "n4"}
@@ -284,7 +284,7 @@ def test_the_map_of_a_node_counts_its_copies(cluster: Sharing, get: Get) -> None
 
 
 def test_exchanges_are_listed_with_what_they_were_about(cluster: Sharing, get: Get) -> None:
-    """V1-V3, ON7: type, triggers, duration, whom they waited for; hand-overs are of type SWITCH."""
+    """EX21, EX22: type, triggers, duration, whom they waited for; hand-overs are of type SWITCH."""
     cluster.join("n4")
     cluster.settle_exchange()
     opened = get("/exchanges", state="OPEN")["items"]
@@ -322,7 +322,7 @@ def test_exchanges_are_listed_with_what_they_were_about(cluster: Sharing, get: G
 
 
 def test_an_open_exchange_says_whom_it_waits_for(cluster: Sharing, get: Get) -> None:
-    """ON1-ON4, ON15: phase, who is asked, what is known of them, what to do; what waits behind it."""
+    """EX33: phase, who is asked, what is known of them, what to do; what waits behind it."""
     assert "completed" in get("/exchanges/newest/explain")["item"]["sentence"]
     cluster.join("n4")
     cluster.settle_exchange()
@@ -347,7 +347,7 @@ def test_an_open_exchange_says_whom_it_waits_for(cluster: Sharing, get: Get) -> 
 
 
 def test_a_reader_that_was_restarted_folds_on_alike(cluster: Sharing, make_projector: Callable[[], Projector]) -> None:
-    """K10, DESIGN §7: one fold everywhere. Rows of every kind are stored, read back, and folded on to equal hashes."""
+    """K10, RD2: one fold everywhere. Rows of every kind are stored, read back, and folded on to equal hashes."""
     rounds: list[Callable[[], object]] = [
         lambda: cluster.join("n4"),
         cluster.settle_exchange,
@@ -380,7 +380,7 @@ def test_a_reader_that_was_restarted_folds_on_alike(cluster: Sharing, make_proje
 @pytest.mark.parametrize("backups", [0, 1, 2])
 @pytest.mark.parametrize("policy", ["READ_WRITE_SAFE", "IGNORE"])
 def test_a_forecast_is_what_then_happens(chronicle: Chronicle, get: Get, backups: int, policy: str) -> None:
-    """DESIGN §5: the dry run decides as the coordinator does. It is asked, the node dies, and it is compared."""
+    """RD21: the dry run decides as the coordinator does. It is asked, the node dies, and it is compared."""
     cluster = Sharing(chronicle)
     cluster.join("n1", "n2", "n3")
     cluster.create("orders", 16, backups, loss_policy=LossPolicy(policy))
@@ -570,7 +570,7 @@ def test_an_exchange_that_has_missed_somebody_is_the_newest_whatever_is_handed_o
 
 
 def test_an_exchange_says_what_waits_for_whom_it_was_completed_without(paused: Sharing, get: Get) -> None:
-    """DS16, ON1-ON3: whom, since when, which partitions; the same is pending, and is overdue once the log says so."""
+    """DS16, EX33: whom, since when, which partitions; the same is pending, and is overdue once the log says so."""
     item = get("/exchanges/newest")["item"]
     assert (item["state"], item["unheard"], item["overdue"]) == ("COMPLETED", ["n1"], [])
     said = get("/exchanges/newest/explain")["item"]
@@ -642,7 +642,7 @@ def test_a_group_that_waits_for_its_first_server_says_for_which(chronicle: Chron
 
 
 def test_what_is_lost_can_be_given_up(chronicle: Chronicle, projector: Projector) -> None:
-    """O5, ON13: asked for through the API; it holds when the exchange is completed, and says whom it waits for."""
+    """EX19: asked for through the API; it holds when the exchange is completed, and says whom it waits for."""
     cluster = shared_out(chronicle, "n1", "n2", backups=0)
     requester = Requester(AnsweringWriter(chronicle, projector), "api-1", "broker:9092")
     with served(projector, requester) as client:

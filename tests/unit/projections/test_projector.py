@@ -54,7 +54,7 @@ def eventful(chronicle: Chronicle) -> Chronicle:
 
 
 def test_the_store_equals_the_fold(chronicle: Chronicle, projector: Projector) -> None:
-    """DESIGN §7: one fold everywhere; the rows in the store have the hash of the fold at the same position."""
+    """RD2: one fold everywhere; the rows in the store have the hash of the fold at the same position."""
     eventful(chronicle)
     projector.step()
     assert projector.meta.position == chronicle.position
@@ -64,7 +64,7 @@ def test_the_store_equals_the_fold(chronicle: Chronicle, projector: Projector) -
 
 
 def test_a_restart_goes_on_where_it_stopped(chronicle: Chronicle, make_projector: MakeProjector) -> None:
-    """DESIGN §5: what is stored is neither read twice nor lost."""
+    """RD7: what is stored is neither read twice nor lost."""
     chronicle.join("n1")
     make_projector().step()
     restarted = make_projector()
@@ -194,7 +194,7 @@ def test_a_log_that_was_cut_short_stops_it(chronicle: Chronicle, make_projector:
 
 
 def test_another_log_under_the_same_name_stops_it(chronicle: Chronicle, tmp_path: Path) -> None:
-    """DESIGN §5: the store of another log is never silently overwritten."""
+    """RD7: the store of another log is never silently overwritten."""
     chronicle.join("n1")
     first = Projector(chronicle.log.reader(), tmp_path, "main")
     first.step()

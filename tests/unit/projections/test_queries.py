@@ -81,7 +81,7 @@ def test_explaining_reads_the_newest_decisions_only(
 
 
 def test_a_name_with_the_id_of_another_type_is_not_that_type(reading: Reading) -> None:
-    """M2: two names may have one id; `order` and `Order` have."""
+    """ME4: two names may have one id; `order` and `Order` have."""
     assert type_id("order") == type_id("Order")
     with pytest.raises(NotFound, match="no type 'order'") as raised:
         queries.type_named(reading, "order")

@@ -1,4 +1,4 @@
-"""What Prometheus is told of repairs (G2.5): ranges by state, the last success, leaves that differ."""
+"""What Prometheus is told of repairs (OP25): ranges by state, the last success, leaves that differ."""
 
 from collections.abc import Callable
 

@@ -16,7 +16,7 @@ def told(*names: str) -> list[list[str]]:
 
 
 def test_no_cell_of_a_report_is_a_formula() -> None:
-    """Found by attack, S9: a spreadsheet runs it with whoever looks at the report. Numbers stay numbers."""
+    """OP14: a spreadsheet runs it with whoever looks at the report. Numbers stay numbers."""
     names = ("=cmd|'/c calc'!A1", "+1+cmd", "-1+cmd", "@SUM(A1)")
     assert told(*names) == [[f"'{name}", "-3", "-0.5"] for name in names]
 

@@ -50,7 +50,7 @@ def strips(html: str) -> dict[str, str]:
 
 
 def test_a_pair_has_a_strip_and_the_same_in_words(rounds: Rounds, projector: Projector, client: Client) -> None:
-    """operators.md 2.4: a text equivalent of each picture."""
+    """OP21: a text equivalent of each picture."""
     differing_tables(rounds)
     number = rounds.start(union_definition(segments=2), reason="to see")
     rounds.run(number)

@@ -67,7 +67,7 @@ def site(chronicle: Chronicle, projector: Projector) -> Iterator[Site]:
 
 
 def test_a_preview_says_what_differs_and_what_its_policy_would_do(site: Site) -> None:
-    """Scenarios 2 and 3: of three rows that differ one is newer, one is missing, and one nobody can decide."""
+    """RE2: of three rows that differ one is newer, one is missing, and one nobody can decide."""
     differing_tables(site.rounds)
     number = site.rounds.start(union_definition(), reason="after the outage")
     site.rounds.run(number)
@@ -82,7 +82,7 @@ def test_a_preview_says_what_differs_and_what_its_policy_would_do(site: Site) ->
 
 
 def test_replicas_that_are_equal_agree(site: Site) -> None:
-    """Scenario 1: equal roots, and not a row is looked at."""
+    """RE17: equal roots, and not a row is looked at."""
     for name in ("R1", "R2", "R3"):
         site.rounds.declare(name, rows(1, 2, 3))
     number = site.rounds.start(definition(segments=2))
@@ -106,7 +106,7 @@ def test_nobody_agrees_before_everything_is_compared(site: Site) -> None:
 
 
 def test_a_difference_without_read_points_is_inconclusive(site: Site) -> None:
-    """Scenario 31."""
+    """RE19."""
     site.rounds.has_cuts = False
     differing_tables(site.rounds)
     number = site.rounds.start(definition())
@@ -139,7 +139,7 @@ def test_a_repair_says_what_went_where_and_that_it_is_verified(site: Site) -> No
 
 
 def test_a_task_says_how_far_it_is_and_when_it_is_given_up(site: Site) -> None:
-    """Scenario 20: a slow replica whose progress grows is never given up."""
+    """RE7: a slow replica whose progress grows is never given up."""
     for name in ("R1", "R2"):
         site.rounds.declare(name, rows(*range(100)))
     number = site.rounds.start(definition(stall_ms=60_000))
@@ -212,7 +212,7 @@ def test_how_much_of_a_session_is_over_never_goes_back(site: Site) -> None:
 
 
 def test_a_failed_attempt_stays_to_be_seen(site: Site) -> None:
-    """Scenarios 20 and 22: the second attempt is a task of its own, the first says why it failed."""
+    """RE7: the second attempt is a task of its own, the first says why it failed."""
     for name in ("R1", "R2"):
         site.rounds.declare(name, rows(1, 2))
     number = site.rounds.start(definition())
@@ -229,7 +229,7 @@ def test_a_failed_attempt_stays_to_be_seen(site: Site) -> None:
 
 
 def test_a_session_that_fails_says_of_which_tokens_nothing_is_known(site: Site) -> None:
-    """Scenario 22."""
+    """RE7."""
     for name in ("R1", "R2"):
         site.rounds.declare(name, rows(1, 200))
     number = site.rounds.start(definition(segments=2))
@@ -246,7 +246,7 @@ def test_a_session_that_fails_says_of_which_tokens_nothing_is_known(site: Site) 
 
 
 def test_a_queued_repair_says_behind_which_it_waits(site: Site) -> None:
-    """Scenario 26."""
+    """RE27."""
     site.rounds.declare("R1", rows(1))
     site.rounds.declare("R2", rows(2))
     first = site.rounds.start(union_definition(SessionKind.REPAIR))
@@ -339,7 +339,7 @@ def test_replicas_say_what_they_hold_and_who_asks_them(site: Site) -> None:
 
 
 def test_a_schedule_says_when_it_is_due_and_why_it_was_put_off(site: Site) -> None:
-    """B.2: a stated reason for each postponement."""
+    """RE32: a stated reason for each postponement."""
     site.rounds.declare("R1", rows(1))
     site.rounds.declare("R2", rows(1))
     asked = {"table": "orders", "segments": 4}
@@ -360,7 +360,7 @@ def test_a_schedule_says_when_it_is_due_and_why_it_was_put_off(site: Site) -> No
 
 
 def test_a_session_is_asked_for_paused_and_aborted_through_the_api(site: Site) -> None:
-    """Scenario 25: an abort is an end of its own, and a second one changes nothing."""
+    """RE3: an abort is an end of its own, and a second one changes nothing."""
     site.rounds.declare("R1", rows(1))
     site.rounds.declare("R2", rows(1))
     outcome = site.granted(kind="start-session", table="orders", ranges=["80000000..00000000"], reason="to see")
@@ -421,7 +421,7 @@ def test_what_rules_refuse_is_a_conflict_with_its_code(site: Site, body: Json, c
     ],
 )
 def test_what_is_malformed_is_never_sent(site: Site, body: Json, parameter: str) -> None:
-    """Scenario 27: equal ends name no range; FULL is asked for by name."""
+    """RE12: equal ends name no range; FULL is asked for by name."""
     answer = site.post(**body)
     assert answer.status_code == 400
     assert answer.json()["invalid_params"][0]["name"] == parameter
@@ -436,7 +436,7 @@ def test_names_of_nothing_are_told_from_no_names(site: Site, path: str, status: 
 
 
 def test_a_schema_mismatch_says_both_schemas(site: Site) -> None:
-    """Scenario 13: it fails before any scan."""
+    """RE14: it fails before any scan."""
     site.rounds.declare("R1", rows(1))
     site.rounds.declare("R2", rows(1), columns=Rounds.columns_with("extra", "string"))
     number = site.rounds.start(definition())
@@ -467,7 +467,7 @@ def test_lists_are_cut_into_pages_that_fit_together(site: Site) -> None:
 
 
 def test_metrics_say_what_differs_and_since_when_all_was_well(site: Site) -> None:
-    """operators.md 2.5: the age of the last success and the outcome, of every table."""
+    """OP25: the age of the last success and the outcome, of every table."""
     differing_tables(site.rounds)
     site.rounds.run(site.rounds.start(definition()))
     running = site.rounds.start(definition())

@@ -106,7 +106,7 @@ def test_every_lease_but_a_valid_one_goes_on_to_its_end() -> None:
 
 
 def test_who_is_left_out_of_an_echo_is_silent_everywhere(watched: Watched) -> None:
-    """S4: nobody measures heartbeats here, and 8 s after a node hangs everything said that all is well."""
+    """RD22: nobody measures heartbeats here, and 8 s after a node hangs everything said that all is well."""
     assert watched.cluster.sentence.startswith("3 members, all leases valid")
     watched.echo("n1", "n2")
     watched.passes(3_000)
@@ -221,7 +221,7 @@ def test_nodes_that_are_refused_are_named_with_a_reason_of_the_first(
 ) -> None:
     """All are AHEAD of a log that is older than they are: that is no other history."""
     for node in ("n8", "n9"):
-        chronicle.decide(RequestRefused(chronicle.ref(node), f"node {node}", "AHEAD", "DESIGN 4.4", "It is on.", {}))
+        chronicle.decide(RequestRefused(chronicle.ref(node), f"node {node}", "AHEAD", "BA23", "It is on.", {}))
     chronicle.renew()
     (news,) = status_of(projector).why
     assert news.startswith("2 nodes are refused: n8, n9. Node n8 was refused ")
@@ -237,12 +237,12 @@ def test_as_of_the_past_nobody_is_called_silent(watched: Watched) -> None:
 
 
 def test_the_worst_news_come_first(chronicle: Chronicle, projector: Projector) -> None:
-    """All partitions are lost, a node is refused, one is silent: in that order, and before what is well (issue 22)."""
+    """All partitions are lost, a node is refused, one is silent: in that order, and before what is well (OP20)."""
     cluster = shared_out(chronicle, "n1", "n2", "n3", partitions=8, backups=0)
     cluster.leave("n1")
     cluster.rest()
     facts = {"common_position": "3", "theirs_position": "9"}
-    refused = RequestRefused(chronicle.ref("n9"), "node n9", "AHEAD", "DESIGN 4.4", "It has written on.", facts)
+    refused = RequestRefused(chronicle.ref("n9"), "node n9", "AHEAD", "BA23", "It has written on.", facts)
     chronicle.decide(refused)
     chronicle.now_ms += ECHO_MS
     chronicle.renew("n2")
@@ -313,7 +313,7 @@ def test_a_lost_partition_and_a_refused_join_are_in_the_status(chronicle: Chroni
     cluster = shared_out(chronicle, "n1", "n2", partitions=8, backups=0)
     cluster.leave("n1")
     cluster.rest()
-    chronicle.decide(RequestRefused(chronicle.ref("n9"), "node n9", "FORKED", "DESIGN 4.4", "It has parted.", {}))
+    chronicle.decide(RequestRefused(chronicle.ref("n9"), "node n9", "FORKED", "BA23", "It has parted.", {}))
     chronicle.renew("n2")
     found = status_of(projector)
     (lost,) = found.stopped
@@ -338,7 +338,7 @@ def test_the_same_sentence_everywhere(watched: Watched) -> None:
 
 
 def test_a_watch_of_nodes_tells_of_their_leases(watched: Watched) -> None:
-    """S5: `get nodes -w` had no lease. A renewal is no news; that there is none any more is, and then each second."""
+    """RD22: `get nodes -w` had no lease. A renewal is no news; that there is none any more is, and then each second."""
     requester = Requester(watched.chronicle.log.writer(), "api", "memory")
     lines = {"Accept": "application/jsonl"}
     with (

@@ -243,7 +243,7 @@ def test_the_newest_whole_map_is_kept_however_they_come(seed: int) -> None:
 
 
 def test_a_late_map_of_the_same_life_replaces_nothing() -> None:
-    """T2: by the update sequence; not by when it came."""
+    """EX28: by the update sequence; not by when it came."""
     newer, older = big(9), big(3)
     rows = maps_write(Held({}, []), [entry(0, "n1", CODEC.encode(part)) for part in split_map(newer)], KNOWN)
     head = rows[MapRow.KIND, "n1"]

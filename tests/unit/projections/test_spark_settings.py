@@ -1,4 +1,4 @@
-"""What a session of Spark may use: the machine that it has, or what its settings and its command say (issue 22, 12)."""
+"""What a session of Spark may use: the machine that it has, or what its settings and its command say."""
 
 import contextlib
 import os

@@ -43,13 +43,13 @@ def states_by_position(chronicle: Chronicle) -> dict[int, State]:
 
 
 def test_every_kind_of_row_is_stored() -> None:
-    """DESIGN §5: everything people may ask for is a row, and every row is stored."""
+    """RD2: everything people may ask for is a row, and every row is stored."""
     assert {kind for kind in all_kinds() if kind.__module__.startswith("topolog.")} == set(ROWS)
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_any_position_of_the_past_equals_a_fresh_fold(seed: int, tmp_path: Path) -> None:
-    """K10, DESIGN §5: as_of a position, the rows are those of a fold that stopped there, hash for hash."""
+    """K10, RD6: as_of a position, the rows are those of a fold that stopped there, hash for hash."""
     chronicle = random_history(seed, decisions=120)
     projector = Projector(chronicle.log.reader(), tmp_path, "main")
     projector.step()
@@ -87,7 +87,7 @@ class Disk:
 def test_killed_before_any_write_the_rows_are_those_of_the_place_it_names(
     step: int, chronicle: Chronicle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """DESIGN §5: rows, history and place go to the disk together, or a kill in between would cost a store."""
+    """RD1: rows, history and place go to the disk together, or a kill in between would cost a store."""
     opened = store._open
     monkeypatch.setattr(store, "_open", lambda path: Disk(opened(path)))
     projector = Projector(chronicle.log.reader(), tmp_path, "main")
@@ -150,7 +150,7 @@ def test_a_position_inside_a_set_stands_for_the_whole_set(chronicle: Chronicle, 
 
 
 def test_a_time_finds_the_newest_position_of_that_moment(chronicle: Chronicle, projector: Projector) -> None:
-    """DESIGN §5: by LogAppendTime's running maximum, which a broker's clock set back does not break."""
+    """RD6: by LogAppendTime's running maximum, which a broker's clock set back does not break."""
     chronicle.pace_ms = 0
     start_ms = chronicle.now_ms
     chronicle.now_ms = start_ms + 60_000
@@ -180,7 +180,7 @@ def test_positions_outside_the_log_have_a_name_for_it(chronicle: Chronicle, proj
 
 
 def test_a_reading_holds_still(chronicle: Chronicle, projector: Projector) -> None:
-    """DESIGN §5: every row of one answer is of one position, whatever is projected meanwhile."""
+    """RD4: every row of one answer is of one position, whatever is projected meanwhile."""
     chronicle.join("n1")
     projector.step()
     with projector.reading() as reading:
@@ -210,7 +210,7 @@ def compacted(folder: Path) -> list[Path]:
 def test_a_flipped_byte_is_found_and_cured(
     chronicle: Chronicle, make_projector: MakeProjector, tmp_path: Path, part: int
 ) -> None:
-    """DESIGN §5: whatever byte of a table the disk returns wrong, no answer is made of it, and the store is rebuilt."""
+    """RD24: whatever byte of a table the disk returns wrong, no answer is made of it, and the store is rebuilt."""
     eventful(chronicle)
     make_projector().step()
     make_projector().close()
@@ -301,7 +301,7 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
 def test_another_shape_of_rows_is_another_generation(
     chronicle: Chronicle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """DESIGN §5: a changed row shape is built beside the old one, which goes when the new one has caught up."""
+    """RD5: a changed row shape is built beside the old one, which goes when the new one has caught up."""
     monkeypatch.setattr(layout, "shape", lambda: "before")
     Projector(chronicle.log.reader(), tmp_path, "main").close()
     monkeypatch.undo()

@@ -29,7 +29,7 @@ def client(chronicle: Chronicle, projector: Projector) -> Iterator[Client]:
 
 
 def test_every_topic_is_there_with_what_it_is_for(client: Client) -> None:
-    """DESIGN §1: partitions, retention, policy, key; of those that are read, how far."""
+    """RD19: partitions, retention, policy, key; of those that are read, how far."""
     items: list[Json] = client.get(TOPICS).json()["items"]
     assert [item["name"] for item in items] == [plan.topic.short_name for plan in PLANS]
     assert set(topics.ABOUT) == set(Topic)

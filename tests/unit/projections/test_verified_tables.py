@@ -1,4 +1,4 @@
-"""How tables stand after all their sessions: scenario 29, and alarms that neither lie nor forget."""
+"""How tables stand after all their sessions: RE11, and alarms that neither lie nor forget."""
 
 from collections.abc import Callable
 
@@ -58,7 +58,7 @@ def _three_equal(rounds: Rounds) -> None:
     ids=repr,
 )
 def test_a_session_of_a_part_verifies_no_table(rounds: Rounds, orders: Orders, part: dict[str, object]) -> None:
-    """Scenario 29."""
+    """RE11."""
     _three_equal(rounds)
     _ran(rounds, **part)
     assert orders().verified_ms is None

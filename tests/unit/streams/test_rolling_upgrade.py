@@ -1,4 +1,4 @@
-"""Processes of two builds in one cluster, moved by hand: today's, and one that knows a made-up feature level 2 (K8)."""
+"""Processes of two builds in one cluster, moved by hand: today's, and one that knows a made-up level 2 (K28)."""
 
 import pytest
 from tests import second_level
@@ -58,7 +58,7 @@ def agree(world: World) -> bool:
 
 
 def test_members_of_two_builds_read_all_that_either_writes() -> None:
-    """K8: while the level is the first, the newer build writes requests and decisions in the older schemas."""
+    """K28: while the level is the first, the newer build writes requests and decisions in the older schemas."""
     world = of_two_builds()
     for node in ("n1", "n3"):
         world.propose(node, ObjectType("T", {node: "long"}))
@@ -71,7 +71,7 @@ def test_members_of_two_builds_read_all_that_either_writes() -> None:
 
 
 def test_the_level_rises_when_the_last_member_is_upgraded() -> None:
-    """K8: refused with the names of those that could not read it, granted when there are none."""
+    """K28: refused with the names of those that could not read it, granted when there are none."""
     world = of_two_builds()
     refused = raise_level(world)
     assert (refused.status, refused.code) == (Status.REFUSED, "LEVEL_UNSUPPORTED")
@@ -84,7 +84,7 @@ def test_the_level_rises_when_the_last_member_is_upgraded() -> None:
 
 
 def test_from_the_raise_on_the_newer_schemas_are_written() -> None:
-    """K8: by nodes as by the coordinator; what stands before it is read as it was."""
+    """K28: by nodes as by the coordinator; what stands before it is read as it was."""
     world = of_two_builds()
     upgrade(world, "n1", "n2")
     raise_level(world)
@@ -95,7 +95,7 @@ def test_from_the_raise_on_the_newer_schemas_are_written() -> None:
 
 
 def test_a_process_of_the_older_build_is_refused_once_the_level_has_risen() -> None:
-    """K8: it could not read the next decision, so nobody waits for it; it is told to be upgraded."""
+    """K28: it could not read the next decision, so nobody waits for it; it is told to be upgraded."""
     world = of_two_builds()
     upgrade(world, "n1", "n2")
     raise_level(world)
@@ -109,7 +109,7 @@ def test_a_process_of_the_older_build_is_refused_once_the_level_has_risen() -> N
 
 
 def test_a_stand_by_of_the_older_build_stops_and_says_so() -> None:
-    """K8: at the first record of the newer schemas, which it neither skips nor takes for damage."""
+    """K28: at the first record of the newer schemas, which it neither skips nor takes for damage."""
     world = of_two_builds()
     upgrade(world, "n1", "n2")
     raise_level(world)
@@ -123,7 +123,7 @@ def test_a_stand_by_of_the_older_build_stops_and_says_so() -> None:
 
 
 def test_a_log_that_the_newer_build_founds_begins_at_its_level() -> None:
-    """K8: an older build reads its LogStarted, and that it is too old for what follows."""
+    """K28: an older build reads its LogStarted, and that it is too old for what follows."""
     world = World(codec=NEWER)
     world.build = NEWER
     world.start("c1")

@@ -8,7 +8,7 @@ and a reader sees it come and go with each new primary.
 Invariant. Every copy that is OWNING in the log holds every acknowledged write, or its process has died since. What a
 read has returned counts as acknowledged. At rest all owners of a partition are equal.
 
-Argument, by the rules of DESIGN §4.3. Everything that travels names a token, the position that made the sender's
+Argument, by the rules DS3-DS9. Everything that travels names a token, the position that made the sender's
 primary act, and the listing (`since`) of the copy that it concerns; both are positions of the one log, so they name the
 life of the group too, and what names a position that this node has not applied waits until it has (DS9).
 
@@ -26,7 +26,7 @@ life of the group too, and what names a position that this node has not applied 
   DS8  What runs when the token goes fails; only what waited for the token is begun under it.
   DS9  A copy stores, confirms and supplies under the acting token of the map that it has adopted, and no other.
 
-Where DESIGN is silent, and why it is done like this:
+Where these rules are silent, and why it is done like this:
 
   - One mechanism, the *intake*, is load and reconciliation: the copy pulls pages, in the order of keys, and writes that
     arrive meanwhile count by their version. The copy pulls, so a supplier keeps nothing about who loads from it.

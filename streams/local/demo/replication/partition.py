@@ -124,7 +124,7 @@ class Partition:
             following = self.following
             self.is_whole = own is not None and following is not None and following.is_loaded(view, own)
         elif own != before and self._is_of_this_life(own.since):
-            if before is None or before.state not in _KEEP_THEIR_ROWS:  # it begins empty (K11)
+            if before is None or before.state not in _KEEP_THEIR_ROWS:  # it begins empty (EX27)
                 self.content = self._new_content()
             self.is_whole = True
 
@@ -160,7 +160,7 @@ class Partition:
             self.following.ask()
 
     def _clear(self) -> None:
-        """The node has read from the log that the copy is RENTING (4.3.6)."""
+        """The node has read from the log that the copy is RENTING (EX11)."""
         own = self._own
         if self._is_in and own is not None and own.state is PartitionState.RENTING and own.since != self._cleared:
             self.content, self._cleared = self._new_content(), own.since

@@ -247,7 +247,7 @@ COPIES = {"kind": "create-group", "name": "orders", "partitions": 4, "backups": 
 def test_what_loses_data_takes_the_right_and_the_reason_of_dropping_it(
     client: Client, door: Door, chronicle: Chronicle, loss: Json, lost: str
 ) -> None:
-    """Found by attack, S4: the verb was looked at, so ALTER destroyed what DROP was denied."""
+    """OP11: the verb was looked at, so ALTER destroyed what DROP was denied."""
     client.post(REQUESTS, json=COPIES, headers=door.of("operator"))
     before = sent(chronicle)
     denied = client.post(REQUESTS, json={**loss, "reason": "x"}, headers=door.of("operator"))
@@ -395,7 +395,7 @@ def test_a_change_is_kept_with_all_that_is_known_of_it(client: Client, door: Doo
 
 
 def test_a_dry_run_leaves_no_record_among_changes(client: Client, door: Door) -> None:
-    """Found by attack: whoever may read pushed the records of changes out. One that is turned away is kept as such."""
+    """OP2: whoever may read pushed the records of changes out. One that is turned away is kept as such."""
     client.post(REQUESTS, json=GROUP, params={"dry_run": "true"}, headers=door.of("viewer"))
     client.post(REQUESTS, json=GROUP, params={"dry_run": "true"}, headers=door.of("narrow"))
     client.post(REQUESTS, json={**GROUP, "name": "x"}, params={"dry_run": "true"}, headers=door.of("narrow"))

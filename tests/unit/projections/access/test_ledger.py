@@ -52,7 +52,7 @@ def test_denials_are_counted_while_the_counts_are_told(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("principal", ["ann", audit.NOBODY], ids=["who is known", "who is not"])
 def test_what_one_caller_varies_without_end_becomes_a_few_lines_and_a_count(tmp_path: Path, principal: str) -> None:
-    """Found by attack: a viewer pushed the refusals of others out. All who are not known share one share."""
+    """OP2: a viewer pushed the refusals of others out. All who are not known share one share."""
     now_s = 0.0
     asked = ledger.DENIED_PER_MINUTE + 500
     with closing(Ledger(tmp_path, 1 << 20, 2, lambda: now_s)) as kept:

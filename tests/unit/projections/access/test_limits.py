@@ -36,7 +36,7 @@ def test_a_watch_that_ends_makes_room_for_the_next() -> None:
 
 
 def test_two_of_one_name_are_two() -> None:
-    """S9: a static token `ci` and a bearer token whose `sub` is `ci` used up each other's."""
+    """OP10: a static token `ci` and a bearer token whose `sub` is `ci` used up each other's."""
     limits = Limits(1, 1, lambda: 0.0)
     with limits.watching(ANN), limits.watching(ANOTHER_ANN):
         limits.change(ANN)

@@ -478,7 +478,7 @@ def test_where_nobody_knows_what_stands_all_that_could_lose_counts_as_losing() -
 def test_to_let_a_stopped_cluster_go_takes_the_right_to_start_it(
     state: ClusterState, target: ClusterState | None, right: Right
 ) -> None:
-    """Found by attack: with hold ended a cluster that an admin had stopped served again by itself."""
+    """OP11: with hold ended a cluster that an admin had stopped served again by itself."""
     stands = Rows({(ClusterStateRow, ""): ClusterStateRow(state, Position(3), target)})
     let_go, held = ({"kind": "hold", "on": on} for on in (False, True))
     assert (rights(let_go, stands), rights(held, stands)) == ({right}, {CHANGE})

@@ -99,7 +99,7 @@ def rename(name: str, new_name: str) -> Json:
 def test_a_table_that_takes_anothers_name_before_it_is_decided_keeps_its_rows(
     desk: Asking, writer: AnsweringWriter, chronicle: Chronicle, in_line: bool
 ) -> None:
-    """Found by attack: the door saw the operator's own table under the name, the coordinator another one."""
+    """OP11: the door saw the operator's own table under the name, the coordinator another one."""
     desk.done("admin", schema(DATABASE, table("shop.orders", 0)))
     desk.done("operator", schema(table("shop.decoy", 1)))
     orders = chronicle.fold.state.get(ObjectRow, "shop.orders")
@@ -142,7 +142,7 @@ def test_a_repeat_of_what_an_operator_has_altered_gets_its_outcome(desk: Asking)
 def test_a_reader_that_hears_of_no_end_of_the_log_does_not_judge_losses(
     chronicle: Chronicle, door: Door, tmp_path: Path
 ) -> None:
-    """Found by attack: one that had been at the end once judged by what had stood an hour ago."""
+    """OP11: one that had been at the end once judged by what had stood an hour ago."""
     now = [0.0]
     chronicle.join("n1")
     projector = Projector(chronicle.log.reader(), tmp_path / "late", "main", now_s=lambda: now[0])
@@ -166,7 +166,7 @@ def test_a_reader_that_hears_of_no_end_of_the_log_does_not_judge_losses(
 def test_what_stands_under_another_name_with_the_same_id_is_told_to_whoever_may_read_that(
     desk: Asking, tmp_path: Path, projector: Projector, writer: AnsweringWriter
 ) -> None:
-    """Found by attack: a name with the id of somebody else's type told all of its definition."""
+    """OP1: a name with the id of somebody else's type told all of its definition."""
     known = {"kind": "propose", "definition": {"name": "Gas", "fields": {"secret": "long"}}}
     squatting = {"kind": "propose", "definition": {"name": "Gc5", "fields": {}}}
     desk.done("admin", known)

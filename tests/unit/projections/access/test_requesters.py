@@ -83,7 +83,7 @@ def test_no_two_names_own_the_same_requester(name: str, requester: str, owns: bo
 
 @pytest.mark.parametrize("method", ["oidc", "proxy", "anonymous"])
 def test_of_another_method_the_same_name_owns_another_requester(method: str) -> None:
-    """S9: with the numbers of one, the other was told what it had asked, or was refused."""
+    """OP10: with the numbers of one, the other was told what it had asked, or was refused."""
     principal = Principal("ann", method, ())
     assert not principal.owns("ann")
     assert not principal.owns("ann/b")

@@ -1,4 +1,4 @@
-"""Missing offsets are in doubt until a chain shows that nothing stood there (issue 9, bad input)."""
+"""Missing offsets are in doubt until a chain shows that nothing stood there (RD28)."""
 
 import pytest
 from tests.unit.projections.chronicle import Chronicle

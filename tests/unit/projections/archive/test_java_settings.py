@@ -1,4 +1,4 @@
-"""Settings of librdkafka as Java's clients take them: translated, named as without meaning, or refused (issue 9.1)."""
+"""Settings of librdkafka as Java's clients take them: translated, named as without meaning, or refused (RD30)."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The log of an archive: a landing stands at once or not at all, whoever dies (issue 9.1)."""
+"""The log of an archive: a landing stands at once or not at all, whoever dies (RD26)."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""An archive is folded as the topic is; a hole in it is found wherever it hides (issue 9.2, K3)."""
+"""An archive is folded as the topic is; a hole in it is found wherever it hides (RD28, K3)."""
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress

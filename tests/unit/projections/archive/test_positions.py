@@ -1,4 +1,4 @@
-"""Which records of an archive count: those that every reader of the log has folded, and no others (issue 9.3)."""
+"""Which records of an archive count: those that every reader of the log has folded, and no others (RD28)."""
 
 from collections.abc import Callable, Iterator
 from itertools import pairwise

@@ -1,4 +1,4 @@
-"""How far an archive has come, in words and as metrics (issue 9.1)."""
+"""How far an archive has come, in words and as metrics."""
 
 import urllib.request
 from collections.abc import Callable

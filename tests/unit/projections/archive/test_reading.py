@@ -1,4 +1,4 @@
-"""Records of an archive come back as they were, each once, in order; what is missing is named (issue 9, bad input)."""
+"""Records of an archive come back as they were, each once, in order; what is missing is named (RD26)."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -164,7 +164,7 @@ def lose_rows(folder: Path) -> str:
     "harm", [lose_a_day, cut_a_file_short, empty_a_file, lose_a_landing, lose_the_newest_landing, lose_rows]
 )
 def test_what_is_missing_is_named(chronicle: Chronicle, tmp_path: Path, harm: Callable[[Path], str]) -> None:
-    """Issue 9: a clear end with what to do, nothing skipped in silence."""
+    """RD28: a clear end with what to do, nothing skipped in silence."""
     folder = in_landings(tmp_path / "archive", "main", chronicle.entries, (4, 4))
     complaint = harm(folder)
     with pytest.raises(DamagedArchive, match=complaint) as raised:

@@ -1,4 +1,4 @@
-"""A store rebuilt from an archive is the projector's own, byte for byte, and put where one looks for it (issue 9)."""
+"""A store rebuilt from an archive is the projector's own, byte for byte, and put where one looks for it (RD31)."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Spans of offsets: what has landed, what is missing (issue 9.1)."""
+"""Spans of offsets: what has landed, what is missing (RD26)."""
 
 from collections.abc import Iterable
 from itertools import pairwise

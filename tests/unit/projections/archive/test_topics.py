@@ -1,4 +1,4 @@
-"""Whether topics are those that an archive was made of, and what is left to land (issue 9.1, bad input)."""
+"""Whether topics are those that an archive was made of, and what is left to land (RD27)."""
 
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future

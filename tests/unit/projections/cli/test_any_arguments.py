@@ -110,7 +110,7 @@ words = st.sampled_from(RESOURCES) | st.sampled_from(OPTIONS) | st.sampled_from(
 @example(command="get", rest=["node", "\udcff"])
 @example(command="get", rest=["nodes", "--filter", "name=\udcff"])
 def test_any_arguments_end_with_a_code_of_the_table(cli: Cli, command: str, rest: list[str]) -> None:
-    """operators.md: scripts branch on the code, people read the sentence, nobody reads a trace."""
+    """OP6: scripts branch on the code, people read the sentence, nobody reads a trace."""
     ended = cli(command, *rest)
     assert ended.code in set(map(int, ExitCode))
     assert "Traceback" not in ended.err

@@ -157,7 +157,7 @@ def test_what_would_be_refused_ends_as_the_refusal(cli: Cli, api: FakeApi) -> No
     api.decide("member-online", 409)
     ended = cli("baseline", "remove", "n1", "--dry-run")
     assert ended.code == 5
-    assert "[MEMBER_ONLINE, rule A6]" in ended.err
+    assert "[MEMBER_ONLINE, rule BA13]" in ended.err
     assert "topolog baseline drain n1" in ended.err
 
 

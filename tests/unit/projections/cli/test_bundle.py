@@ -180,7 +180,7 @@ def test_what_is_no_bundle_is_said_to_be_none(content: bytes, tmp_path: Path) ->
 def test_a_bundle_is_measured_before_it_is_unpacked(
     entries: int, size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """S9: 2.9 MB became 3 GB in the memory of whoever opened what somebody else had sent."""
+    """OP18: 2.9 MB became 3 GB in the memory of whoever opened what somebody else had sent."""
     path = tmp_path / "b.zip"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
         archive.writestr(bundle.MANIFEST, json.dumps({"format": bundle.FORMAT}))

@@ -268,7 +268,7 @@ def test_of_a_reader_that_has_stopped_nobody_is_told_to_start_a_coordinator(well
 
 
 def test_what_is_wrong_in_the_cluster_is_found(well: FakeApi) -> None:
-    """A refused join, a silent member, a lost partition: each as the headline of the cluster has it (issue 22)."""
+    """A refused join, a silent member, a lost partition: each as the headline of the cluster has it (OP20)."""
     refused = "Node n9 was refused 3 min ago: its disk has written behind the end of this log (AHEAD)."
     answer = ANSWERS[f"{DEMO}/cluster"]
     well.reply(f"{DEMO}/cluster", 200, {**answer, "item": {**answer["item"], "news": [refused]}})

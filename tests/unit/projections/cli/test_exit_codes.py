@@ -28,7 +28,7 @@ NODES = "/v1/clusters/demo/nodes"
         (errors.NotAllowed("x"), 3),
         (errors.Unreachable("x"), 4),
         (errors.Refused("CODE", "", "x"), 5),
-        (errors.MergeConflict("M6", "x", {}), 5),
+        (errors.MergeConflict("ME8", "x", {}), 5),
         (errors.Fenced("x", retry_after_ms=1), 6),
         (errors.OutcomeUnknown("x", request_id="r/1"), 7),
         (errors.NotCaughtUp("x"), 7),
@@ -66,7 +66,7 @@ def test_each_error_has_its_exit_code(error: errors.TopologError, code: int) -> 
         (401, {"title": "Unauthorized"}, 3, "Unauthorized"),
         (403, {"detail": "You may not."}, 3, "You may not."),
         (404, {"detail": "No cluster."}, 1, "No cluster."),
-        (409, {"detail": "No.", "code": "HELD", "rule": "L2"}, 5, "No. [HELD, rule L2]"),
+        (409, {"detail": "No.", "code": "HELD", "rule": "LE2"}, 5, "No. [HELD, rule LE2]"),
         (410, {"detail": "Position 3 is no longer kept.", "hint": "The oldest is 40."}, 1, "The oldest is 40."),
         (500, {"detail": "It broke."}, 1, "It broke."),
         (500, "Internal Server Error", 1, "failed (500)"),
@@ -315,17 +315,17 @@ def test_a_conflict_shows_both_sides_the_rule_and_what_to_do(cli: Cli, api: Fake
     assert ["name", "String", "int", "contradicts"] in lines
     assert ["id", "long", "long"] in lines
     assert ["age", "-", "int", "new"] in lines
-    assert "rule M6" in ended.err
+    assert "rule ME8" in ended.err
     assert "topolog describe type Customer" in ended.err
 
 
 def test_an_ordinal_with_two_names_is_marked(cli: Cli, api: FakeApi, customer: Path) -> None:
-    """M5: the contradiction is between two constants, so it stands beside neither name's own ordinal."""
+    """ME7: the contradiction is between two constants, so it stands beside neither name's own ordinal."""
     sides = {
         "current": {"name": "Colour", "is_enum": True, "enum": {"RED": 0}},
         "proposed": {"name": "Colour", "is_enum": True, "enum": {"BLUE": 0}},
     }
-    api.reply("/v1/clusters/demo/requests", 409, {**ANSWERS["conflict"], "rule": "M5", **sides})
+    api.reply("/v1/clusters/demo/requests", 409, {**ANSWERS["conflict"], "rule": "ME7", **sides})
     err = cli("propose", "--file", str(customer)).err
     assert ["BLUE", "RED", "=", "0", "0", "contradicts"] in [line.split() for line in err.splitlines()]
 

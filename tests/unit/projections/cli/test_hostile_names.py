@@ -36,7 +36,7 @@ def unseen(text: str) -> list[str]:
 def test_nothing_that_a_stranger_wrote_drives_a_terminal(
     output: str, cli: Cli, api: FakeApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Found by attack, S6: `-o name` printed it raw, JSON and YAML let C1 codes and marks of direction through."""
+    """OP14: `-o name` printed it raw, JSON and YAML let C1 codes and marks of direction through."""
     monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
     monkeypatch.setenv("TERM", "dumb")
     with_node(api, HOSTILE)
@@ -76,7 +76,7 @@ def test_what_is_spelt_out_is_read_back_as_the_same(text: str) -> None:
 @pytest.mark.parametrize("command", ["get nodes", "watch nodes --limit 1"])
 @pytest.mark.parametrize("name", [FORMULA, "+1+cmd", "-1+cmd", "@SUM(A1)", "\t=1", "\r=1"])
 def test_no_cell_of_a_csv_is_a_formula(name: str, command: str, cli: Cli, api: FakeApi) -> None:
-    """Found by attack, S9: a spreadsheet runs it with whoever looks at the list."""
+    """OP14: a spreadsheet runs it with whoever looks at the list."""
     with_node(api, name)
     (row,) = csv.DictReader(StringIO(cli(*command.split(), "-o", "csv").out))
     assert not [held for held in row.values() if held.startswith(("=", "+", "@", "\t", "\r"))]

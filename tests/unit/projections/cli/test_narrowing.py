@@ -7,7 +7,7 @@ DEMO = "/v1/clusters/demo"
 
 
 def test_a_list_is_narrowed_as_it_was_meant(cli: Cli, api: FakeApi) -> None:
-    """ON16, IGNITE-17995: a bare list of lost partitions, usable as input; words of the protocol in either case."""
+    """A bare list of lost partitions, usable as input; words of the protocol in either case."""
     ended = cli("get", "partitions", "--state", "lost", "--group", "orders", "--node", "n2", "-o", "name")
     assert ended.code == 0, ended.err
     assert api.asked[-1].params == {"state": "LOST", "group": "orders", "node": "n2"}

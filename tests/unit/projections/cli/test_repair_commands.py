@@ -99,7 +99,7 @@ def test_replicas_that_agree_end_with_0(desk: Desk) -> None:
 
 
 def test_replicas_that_differ_end_with_8_and_say_what_to_do(desk: Desk) -> None:
-    """operators.md G2.2: 8 is for what was found."""
+    """OP4: 8 is for what was found."""
     differing_tables(desk.rounds)
     ended = desk("verify", "orders")
     assert ended.code == ExitCode.FOUND
@@ -110,14 +110,14 @@ def test_replicas_that_differ_end_with_8_and_say_what_to_do(desk: Desk) -> None:
 
 
 def test_what_nobody_can_say_ends_with_10(desk: Desk) -> None:
-    """Scenario 31."""
+    """RE19."""
     desk.rounds.has_cuts = False
     differing_tables(desk.rounds)
     assert desk("verify", "orders").code == ExitCode.INCONCLUSIVE
 
 
 def test_a_part_ends_with_9_and_a_failure_with_11(desk: Desk) -> None:
-    """Scenarios 13 and 29: one replica for these tokens; and schemas that do not go together."""
+    """RE14, RE11: one replica for these tokens; and schemas that do not go together."""
     desk.rounds.declare("R1", rows(1))
     desk.rounds.declare("R2", rows(1), columns=Rounds.columns_with("extra", "string"))
     failed = desk("verify", "orders")
@@ -132,7 +132,7 @@ def test_a_part_ends_with_9_and_a_failure_with_11(desk: Desk) -> None:
 
 
 def test_each_option_is_asked_for_as_it_was_said(desk: Desk) -> None:
-    """Scenario 27: a range that wraps is taken apart."""
+    """RE12: a range that wraps is taken apart."""
     for name in ("R1", "R2"):
         desk.rounds.declare(name, rows(1), datacenter="ams")
     options = (
@@ -282,7 +282,7 @@ def test_what_the_rules_refuse_ends_with_5(desk: Desk) -> None:
 
 
 def test_a_session_is_paused_paced_resumed_and_ended(desk: Desk) -> None:
-    """Scenario 25."""
+    """RE3."""
     desk.writer.idle = True
     for name in ("R1", "R2"):
         desk.rounds.declare(name, rows(1))
@@ -406,12 +406,12 @@ def test_progress_says_rows_bytes_and_how_long_it_takes() -> None:
     ],
 )
 def test_each_end_has_its_exit_code(kind: str, state: str, verdict: str | None, code: ExitCode) -> None:
-    """An abort is never a success, a part is never the whole (A.2.13, B.1: false success)."""
+    """An abort is never a success, a part is never the whole (RE1: false success)."""
     assert meaning({"kind": kind, "state": state, "verdict": verdict}) is code
 
 
 def test_leaves_that_differ_are_told_from_rows_that_do() -> None:
-    """Scenario 10: where whole leaves differ, their rows are not looked at."""
+    """RE21: where whole leaves differ, their rows are not looked at."""
     session = {"number": 47, "table": "orders", "kind": "PREVIEW", "verdict": "DIFFER", "covered_percent": 100}
     assert in_words({**session, "rows_differ": 0}).startswith("Whole leaves of orders differ: rows not counted.")
     assert in_words({**session, "rows_differ": 1}).startswith("1 row of orders differ")

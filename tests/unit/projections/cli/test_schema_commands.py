@@ -43,7 +43,7 @@ def schema(tmp_path: Path, api: FakeApi) -> str:
 
 
 def test_exactly_the_plan_that_was_shown_is_asked_for(cli: Cli, api: FakeApi, schema: str) -> None:
-    """operators.md: the gap between what was reviewed and what is run; one change, at one position, or PLAN_IS_OLD."""
+    """OP16: the gap between what was reviewed and what is run; one change, at one position, or PLAN_IS_OLD."""
     ended = cli("apply", "-f", schema, "--yes", "--reason", "parts", "--deadline", "30s")
     assert ended.code == 0, ended.err
     assert ended.out.startswith("+ table shop.parts\n    + id INT64 (key)\n    + name STRING\n")
@@ -165,7 +165,7 @@ def test_what_cannot_be_meant_is_refused_here(command: str, said: str, cli: Cli,
 
 
 def test_a_change_is_followed_until_it_is_in_force(cli: Cli, api: FakeApi, schema: str) -> None:
-    """N17: a change takes as long as a fence at most, and who drops a table wants to know that it is dropped."""
+    """TA17: a change takes as long as a fence at most, and who drops a table wants to know that it is dropped."""
     states = [change("QUEUED", behind=[47]), change("PREPARED", asked=["n3"], at_most_ms=9_000), change("COMMITTED")]
     api.replies[f"{DEMO}/changes/60"] = lambda _: (200, states.pop(0))
     ended = cli("drop", "table", "shop.orders", "--yes", "-o", "name")
@@ -173,11 +173,11 @@ def test_a_change_is_followed_until_it_is_in_force(cli: Cli, api: FakeApi, schem
 
 
 def test_a_change_that_was_rolled_back_is_a_failure(cli: Cli, api: FakeApi, schema: str) -> None:
-    given_up = change("ROLLED_BACK", code="BLOCKED", rule="V2", message="Node 'n2' cannot apply it: no room")
+    given_up = change("ROLLED_BACK", code="BLOCKED", rule="TA19", message="Node 'n2' cannot apply it: no room")
     api.reply(f"{DEMO}/changes/60", 200, given_up)
     ended = cli("drop", "table", "shop.orders", "--yes")
     assert ended.code == 5
-    assert "Node 'n2' cannot apply it: no room [BLOCKED, rule V2]" in ended.err
+    assert "Node 'n2' cannot apply it: no room [BLOCKED, rule TA19]" in ended.err
     assert cli("wait", "change/60").code == 5
     assert cli("wait", "change/60", "--for", "deleted").code == 5
     assert cli("wait", "change/60", "--for", "over").code == 0

@@ -90,7 +90,7 @@ def refused(tmp_path: Path, text: str) -> BadInput:
 
 
 def test_what_is_as_the_file_says_needs_nothing(planned: Planned) -> None:
-    """N9: applying the same again is no change, whatever the order of columns and rights."""
+    """TA5: applying the same again is no change, whatever the order of columns and rights."""
     assert planned(SAME, *ALL) == Plan()
     assert planned(SAME, *ALL, prune=True) == Plan()
 
@@ -236,13 +236,13 @@ def test_what_cannot_be_reached_in_one_change_is_said(text: str, problem: str, p
 
 
 def test_a_file_that_takes_more_statements_than_a_change_has_is_told_so(planned: Planned) -> None:
-    """DESIGN 4.5: before anything is shown or asked."""
+    """OP16: before anything is shown or asked."""
     text = "databases: {" + ", ".join(f"d{each}: {{}}" for each in range(STATEMENTS_MAX + 1)) + "}"
     assert planned(text).problems == ("it takes 1001 statements, a change has at most 1000: apply it in parts",)
 
 
 def test_what_is_being_dropped_is_not_taken_for_there(planned: Planned) -> None:
-    """B4: who wants it again waits until it is gone."""
+    """TA6: who wants it again waits until it is gone."""
     leaving = Present(ORDERS.kind, ORDERS.name, ORDERS.definition, 42, dropped_by=47)
     assert "`topolog wait change/47`" in planned(SAME, SHOP, leaving, PRICES, ADA).problems[0]
 

@@ -89,7 +89,7 @@ def test_a_group_that_is_another_one_is_a_refusal(cli: Cli, api: FakeApi) -> Non
     ended = cli("create", "group", "orders", "--partitions", "128")
     assert ended.code == 5
     assert "partitions 64, asked for: 128" in ended.err
-    assert "[GROUP_EXISTS, rule DESIGN 4.3]" in ended.err
+    assert "[GROUP_EXISTS, rule EX1]" in ended.err
 
 
 def test_a_drop_is_asked_about(cli: Cli, api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> None:

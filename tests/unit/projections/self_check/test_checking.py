@@ -25,7 +25,7 @@ def newest_version(folder: Path, kind: str, key: str) -> bytes:
 
 
 def test_a_store_is_equal_to_a_rebuild(chronicle: Chronicle, checker: Checker, folder: Path) -> None:
-    """DESIGN §7: one fold everywhere, here byte for byte and with all of the past."""
+    """RD25: one fold everywhere, here byte for byte and with all of the past."""
     verdict = checker.check(folder)
     assert (verdict.state, verdict.differences, verdict.position) == (State.EQUAL, 0, chronicle.position)
     assert verdict.rows == len([key for key in contents(folder) if key[:1] not in b"xy"])

@@ -66,7 +66,7 @@ def test_a_pause_is_said_by_every_answer_and_ends_readiness(client: httpx.Client
 
 
 def test_a_start_is_over_when_the_end_of_the_log_was_reached(chronicle: Chronicle, make_kept: MakeKept) -> None:
-    """G2.3: how far and until when, for an orchestrator that would else kill what has to read for a while."""
+    """RD18: how far and until when, for an orchestrator that would else kill what has to read for a while."""
     kept = make_kept(Idle(chronicle.log.reader))
     kept.batch_max = 5
     kept.restarted()

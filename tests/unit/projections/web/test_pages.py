@@ -77,7 +77,7 @@ def page(client: httpx.Client, view: str, **parameters: str | int) -> Page:
 
 @pytest.mark.parametrize("view", EVERY)
 def test_every_page_is_whole_and_needs_no_script(story: Story, view: str) -> None:
-    """G2.4: server-rendered; styles and scripts are files of this server, and nothing is inline."""
+    """OP21: server-rendered; styles and scripts are files of this server, and nothing is inline."""
     client, _ = story
     shown = page(client, view)
     for tag, attributes in shown.tags:
@@ -93,7 +93,7 @@ def test_every_page_is_whole_and_needs_no_script(story: Story, view: str) -> Non
 
 @pytest.mark.parametrize("view", EVERY)
 def test_every_page_says_how_old_it_is_and_which_moment_it_shows(story: Story, view: str) -> None:
-    """G2.4: a staleness badge, always; the moment is a form without a script, and steps lead on."""
+    """OP21: a staleness badge, always; the moment is a form without a script, and steps lead on."""
     client, _ = story
     shown = page(client, view)
     assert "up to date position" in shown.words
@@ -105,7 +105,7 @@ def test_every_page_says_how_old_it_is_and_which_moment_it_shows(story: Story, v
 
 @pytest.mark.parametrize("view", [view for view in EVERY if view != "help"])
 def test_every_view_is_moved_by_the_moment_and_its_links_keep_it(story: Story, view: str) -> None:
-    """G0.1: one moment for all views; whoever follows a link stays in it."""
+    """OP21: one moment for all views; whoever follows a link stays in it."""
     client, told = story
     if view in NOT_YET:
         assert asked(client, view, as_of=told.quiet).status_code == 404, "it was not there then"
@@ -138,7 +138,7 @@ def test_every_link_of_every_page_leads_somewhere(story: Story, part: int | None
 
 @pytest.mark.parametrize("view", EVERY)
 def test_every_picture_has_its_text(story: Story, view: str) -> None:
-    """G2.4: a text equivalent of each picture; what has none is hidden from who cannot see it."""
+    """OP21: a text equivalent of each picture; what has none is hidden from who cannot see it."""
     client, _ = story
     for each in page(client, view).all("svg"):
         assert each.get("aria-hidden") == "true" or (each.get("role") == "img" and each.get("aria-label")), each
@@ -230,7 +230,7 @@ def test_the_head_of_a_watch_ends(story: Story) -> None:
 
 
 def test_the_overview_has_the_worst_first_and_six_numbers_that_lead_on(story: Story) -> None:
-    """G2.4: what the eye must catch stands on top; each number leads to what it counts."""
+    """OP20: what the eye must catch stands on top; each number leads to what it counts."""
     client, _ = story
     answer = client.get("/clusters/main/", headers=HTML)
     tones = re.findall(r'<li class="(bad|busy|ok)">', answer.text)
@@ -332,7 +332,7 @@ def test_no_page_shows_the_marks_of_a_terminal(story: Story, view: str) -> None:
 
 @pytest.mark.parametrize("view", EVERY)
 def test_every_view_says_how_the_terminal_asks_for_the_same(story: Story, view: str) -> None:
-    """G2.4: copy as `topolog` or curl; each command can be given, each address answers."""
+    """OP21: copy as `topolog` or curl; each command can be given, each address answers."""
     client, told = story
     for answer in (asked(client, view), asked(client, view, as_of=told.quiet)):
         for command in offered(answer.text):

@@ -23,7 +23,7 @@ def client(tmp_path: Path) -> Iterator[httpx.Client]:
     chronicle = Chronicle().start()
     for node in ("n8", *["n9"] * REFUSED):
         ref, subject = chronicle.ref(f"{node}.join"), f"node {node}"
-        chronicle.decide(RequestRefused(ref, subject, "AHEAD", "DESIGN 4.4", "It is on.", {}))
+        chronicle.decide(RequestRefused(ref, subject, "AHEAD", "BA23", "It is on.", {}))
     projector = Projector(chronicle.log.reader(), tmp_path, "main")
     while projector.step():
         pass

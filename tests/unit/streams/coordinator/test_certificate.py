@@ -1,4 +1,4 @@
-"""When a coordinator's sentinel may be silent: only when nothing of its process can lead any more (K5)."""
+"""When a coordinator's sentinel may be silent: only when nothing of its process can lead any more (K13)."""
 
 from tests.unit.scenarios.world import World
 

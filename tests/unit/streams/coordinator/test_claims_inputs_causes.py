@@ -59,7 +59,7 @@ def test_a_release_is_read_again_by_the_next_leader_if_what_followed_was_never_l
 
 
 def test_a_decision_names_what_made_it_due_and_not_what_was_read_last() -> None:
-    """K2: n1's leaving is caused by n1's release, though a request of somebody else was read after it."""
+    """K12: n1's leaving is caused by n1's release, though a request of somebody else was read after it."""
     desk = Desk.leading()
     desk.join("n1")
     desk.join("n2")
@@ -77,7 +77,7 @@ def test_a_decision_names_what_made_it_due_and_not_what_was_read_last() -> None:
 
 
 def test_a_lapsed_lease_and_an_acceptance_by_waiting_name_their_deadlines() -> None:
-    """K2: what no input caused is caused by a deadline."""
+    """K12: what no input caused is caused by a deadline."""
     desk = Desk.leading()
     desk.join("n1")
     desk.ask(desk.update("T", id="long"))
@@ -91,7 +91,7 @@ def test_a_lapsed_lease_and_an_acceptance_by_waiting_name_their_deadlines() -> N
 
 
 def test_an_actor_who_says_nothing_is_known_by_the_requester() -> None:
-    """K2: a decision is never shown as the coordinator's own wish when somebody asked for it."""
+    """K12: a decision is never shown as the coordinator's own wish when somebody asked for it."""
     desk = Desk.leading()
     desk.ask(msgspec.structs.replace(desk.update("T", id="long"), actor=""))
     assert decode_stamp(desk.core.outbox[-1].stamp).actor == "t"
@@ -106,7 +106,7 @@ def test_a_node_with_the_name_of_an_operator_is_not_taken_for_it() -> None:
 
 
 def test_what_is_decided_about_partitions_names_its_trigger_its_map_or_its_deadline() -> None:
-    """K2: never the heartbeat that happened to be read last."""
+    """K12: never the heartbeat that happened to be read last."""
     world = World(["c1"], ["n1"])
     world.create_group("n1", GroupDefinition("orders", 16))
     world.settle()

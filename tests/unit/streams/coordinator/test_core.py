@@ -1,4 +1,4 @@
-"""The coordinator's core, record by record: it believes what it has read back and nothing else (K4, K6, K7, V1)."""
+"""The coordinator's core, record by record: it believes what it has read back and nothing else (K4, K6, K7)."""
 
 import msgspec
 import pytest
@@ -84,7 +84,7 @@ def test_its_first_record_is_folded_by_a_reader_as_by_itself() -> None:
     assert other.state.hash() == desk.core.state.hash()
 
 
-# What deposes it (K6, V1).
+# What deposes it (K6).
 
 
 def test_an_accepted_record_that_is_not_its_own_deposes_it() -> None:
@@ -100,7 +100,7 @@ def test_an_accepted_record_that_is_not_its_own_deposes_it() -> None:
 
 
 def test_v1_a_deposed_core_emits_nothing() -> None:
-    """V1: its own term is superseded in the log, so what it has not sent it never sends."""
+    """K6: its own term is superseded in the log, so what it has not sent it never sends."""
     desk = Desk.leading()
     desk.ask(desk.update("T", id="long"))
     assert desk.core.outbox
@@ -271,7 +271,7 @@ def test_k7_a_waiting_join_is_not_decided_again() -> None:
 
 
 def test_k7_a_request_whose_outcome_is_no_longer_kept_is_not_decided() -> None:
-    """K7: nobody can say whether it had one, so it must not have a second effect."""
+    """K19: nobody can say whether it had one, so it must not have a second effect."""
     desk = Desk.leading()
     entry = desk.ask(desk.update("T", id="long"))
     desk.ask(msgspec.structs.replace(desk.update("T", id="long"), id=RequestId("t", 65)))
@@ -312,7 +312,7 @@ def test_a_request_for_another_log_is_refused() -> None:
 
 
 def test_a_decision_says_what_it_answers_and_who_asked_why() -> None:
-    """K2: cause, actor and reason stand in the stamp."""
+    """K12: cause, actor and reason stand in the stamp."""
     desk = Desk.leading()
     desk.ask(desk.update("T", id="long"))
     stamp = decode_stamp(desk.core.outbox[0].stamp)
@@ -393,7 +393,7 @@ def test_a_request_that_is_none_is_dead_and_work_goes_on(value: bytes, reason: s
 
 
 def test_a_map_in_which_something_is_wrong_is_dead_and_one_that_is_late_is_not() -> None:
-    """T1-T11: ignored, and to be seen: the exchange that its node keeps waiting is not at fault."""
+    """EX28, EX29: ignored, and to be seen: the exchange that its node keeps waiting is not at fault."""
     desk = Desk.leading()
     desk.join("n1")
     desk.land()
@@ -473,7 +473,7 @@ def test_k9_a_report_ahead_of_the_read_back_counts_only_later() -> None:
 
 
 def test_nobody_has_drained_what_it_has_not_provably_applied() -> None:
-    """4.3.6, K9: a hand-over that a node has not read is none that it could have drained, whatever it says."""
+    """EX14, K9: a hand-over that a node has not read is none that it could have drained, whatever it says."""
     desk = member()
     at, before = desk.core.confirmed.position, applied_by_n1(desk)
     assert before < at
@@ -505,7 +505,7 @@ def test_a_heartbeat_of_nobody_present_says_nothing(node: str, life: int) -> Non
 
 
 def test_a_member_is_echoed_once_its_report_counts_though_it_says_no_more() -> None:
-    """4.1: it may have read that it has joined before this coordinator reads that back."""
+    """LE5: it may have read that it has joined before this coordinator reads that back."""
     desk = Desk.leading()
     desk.join("n1")
     desk.send(desk.take())
@@ -606,7 +606,7 @@ def test_a_new_leader_has_every_wait_before_it() -> None:
 
 
 def test_idle_requesters_are_forgotten_when_their_day_has_passed() -> None:
-    """K7: by a decision, so that every reader forgets them at the same place."""
+    """K19: by a decision, so that every reader forgets them at the same place."""
     desk = Desk.leading()
     desk.ask(desk.update("T", id="long"))
     desk.land()

@@ -69,7 +69,7 @@ def resume(successor: Desk) -> list[object]:
 
 
 def test_a_certificate_is_answered_by_its_consequence_at_once() -> None:
-    """4.1: NodeLeft follows in the step in which the certificate was read, with the certificate as its cause."""
+    """LE26: NodeLeft follows in the step in which the certificate was read, with the certificate as its cause."""
     desk = Desk.leading()
     desk.join("n1")
     desk.land()
@@ -83,7 +83,7 @@ FORGED = m.NodeDied(N1, Incarnation(1), b"what a liar shows")
 
 
 def test_a_certificate_without_the_secret_ends_nothing_and_is_a_dead_letter() -> None:
-    """4.1: whoever may write heartbeats declares nobody dead; the member is renewed as before."""
+    """LE34: whoever may write heartbeats declares nobody dead; the member is renewed as before."""
     desk = Desk.leading()
     desk.join("n1")
     desk.land()
@@ -95,7 +95,7 @@ def test_a_certificate_without_the_secret_ends_nothing_and_is_a_dead_letter() ->
 
 
 def test_a_release_without_the_secret_ends_nothing_and_is_a_dead_letter() -> None:
-    """4.1: nor does its number count, so the heartbeats that the node sends go on being heard."""
+    """LE34: nor does its number count, so the heartbeats that the node sends go on being heard."""
     desk = Desk.leading()
     desk.join("n1")
     desk.land()
@@ -110,7 +110,7 @@ def test_a_release_without_the_secret_ends_nothing_and_is_a_dead_letter() -> Non
 
 
 def test_what_was_said_of_a_life_before_its_join_counts_only_with_its_secret() -> None:
-    """4.1: a lie that was there first neither keeps the process out nor hides the truth behind it."""
+    """LE34: a lie that was there first neither keeps the process out nor hides the truth behind it."""
     desk = Desk.leading()
     hear(desk, put(desk, FORGED))
     desk.join("n1")
@@ -133,7 +133,7 @@ def test_nothing_that_the_dead_have_sent_renews_them() -> None:
 
 
 def test_a_renewal_in_flight_stands_before_the_leaving_it_does_not_hinder() -> None:
-    """(a): the log's order is kept, and the NodeLeft names the renewal that was decided ahead of it."""
+    """LE26: the log's order is kept, and the NodeLeft names the renewal that was decided ahead of it."""
     desk = Desk.leading()
     desk.join("n1")
     desk.land()
@@ -156,7 +156,7 @@ def test_a_certificate_that_is_read_before_the_join_refuses_it() -> None:
 
 
 def test_the_next_leader_hears_a_certificate_that_nothing_has_followed_from() -> None:
-    """K4: inputs do not count as read past it, whatever else is decided meanwhile."""
+    """LE35: inputs do not count as read past it, whatever else is decided meanwhile."""
     desk = Desk.leading()
     desk.join("n2")
     hear(desk, put(desk, certificate(1), desk.beat(1, node="n2", fenced=True)))
@@ -231,7 +231,7 @@ def test_what_is_remembered_of_the_dead_is_bounded() -> None:
 
 
 def test_a_damaged_certificate_is_a_dead_letter() -> None:
-    """K7: undecodable input is buried by the leader; nobody is declared dead by it."""
+    """K24: undecodable input is buried by the leader; nobody is declared dead by it."""
     desk = Desk.leading()
     desk.join("n1")
     desk.land()
@@ -261,7 +261,7 @@ def test_a_node_killed_and_started_again_is_a_member_without_time_passing() -> N
 
 
 def test_a_stand_by_leads_at_once_when_the_leader_has_died() -> None:
-    """K5: without any time passing; a new leader is heard of by the nodes as ever."""
+    """K13: without any time passing; a new leader is heard of by the nodes as ever."""
     world = World(["c1", "c2"], ["n1"])
     world.certify(world.kill("c1"))
     world.settle()

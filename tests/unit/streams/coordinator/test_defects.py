@@ -1,8 +1,8 @@
-"""The defects F1-F15 of leases-and-schema-change.md B7, as they apply to a log that is the only arbiter.
+"""The defects of the published lease design (docs/design/leases.md), as they apply to a log that is the only arbiter.
 
-Not here, because what they are about does not exist: F3 (a recovery pull), F5 (broadcasts that are sent again), F10 (a
-threshold that changes), F15 (a rollback that must be broadcast). F2 is in `tests/unit/streams/node/test_lease.py`, F6
-and V1-V7 in `tests/unit/streams/rules`, F11 in `tests/unit/events/test_fold.py`: what cannot be read stops its reader.
+Not here, because what they are about does not exist: a recovery pull, broadcasts that are sent again,
+a rollback that must be broadcast. LE2 is in `tests/unit/streams/node/test_lease.py`, LE18
+and LE16 in `tests/unit/streams/rules`, K8 in `tests/unit/events/test_fold.py`: what cannot be read stops its reader.
 """
 
 from tests.unit.scenarios.world import PROCEED_MS, STEP_MS, TERMS, World
@@ -28,7 +28,7 @@ def left(world: World) -> list[tuple[str, str]]:
 
 
 def test_f1_a_node_whose_answers_do_not_arrive_fences_itself() -> None:
-    """F1: its heartbeats get through and no echo comes back. It stops before the cluster goes on without it."""
+    """LE2: its heartbeats get through and no echo comes back. It stops before the cluster goes on without it."""
     world = World(["c1"], ["n1", "n2"])
     deaf = world.nodes["n2"]
     world.run(1_000)
@@ -42,7 +42,7 @@ def test_f1_a_node_whose_answers_do_not_arrive_fences_itself() -> None:
 
 
 def test_f1_a_node_whose_heartbeats_do_not_arrive_fences_itself() -> None:
-    """F1, the other way round: it reads everything and is not heard."""
+    """LE2, the other way round: it reads everything and is not heard."""
     world = World(["c1"], ["n1", "n2"])
     mute = world.nodes["n2"]
     world.run(1_000)
@@ -57,7 +57,7 @@ def test_f1_a_node_whose_heartbeats_do_not_arrive_fences_itself() -> None:
 
 
 def test_f4_a_deposed_leader_renews_nobody() -> None:
-    """F4: a renewal counts by its term; an isolated old leader's echoes are ignored by the very node they name."""
+    """K3: a renewal counts by its term; an isolated old leader's echoes are ignored by the very node they name."""
     world = World(["c1", "c2"], ["n1"])
     old = world.coordinators["c1"]
     world.run(1_000)
@@ -78,7 +78,7 @@ def test_f4_a_deposed_leader_renews_nobody() -> None:
 
 
 def test_f7_a_recovering_node_makes_a_change_wait_and_not_fail() -> None:
-    """F7: it is fenced and reachable; nothing it says can fail a stamped proposal."""
+    """LE16: it is fenced and reachable; nothing it says can fail a stamped proposal."""
     world = World(["c1"], ["n1", "n2"])
     world.process("n2").paused = True
     world.run(TERMS.fence_ms + 100)
@@ -91,7 +91,7 @@ def test_f7_a_recovering_node_makes_a_change_wait_and_not_fail() -> None:
 
 
 def test_f8_a_node_that_dies_within_the_wait_delays_the_change_by_no_more_than_the_wait() -> None:
-    """F8: the wait counts from the change, not from the silence, and ends in going on, never in failing."""
+    """LE17: the wait counts from the change, not from the silence, and ends in going on, never in failing."""
     world = World(["c1"], ["n1", "n2"])
     world.process("n2").paused = True
     world.propose("n1", CUSTOMER)
@@ -103,7 +103,7 @@ def test_f8_a_node_that_dies_within_the_wait_delays_the_change_by_no_more_than_t
 
 
 def test_f9_a_half_bad_node_blocks_one_wait_and_no_more() -> None:
-    """F9: its heartbeats are fine and it applies nothing. It is renewed no more, and then it is out."""
+    """LE14: its heartbeats are fine and it applies nothing. It is renewed no more, and then it is out."""
     world = World(["c1"], ["n1", "n2"])
     world.run(1_000)
     world.nodes["n2"].reader.batch_max = 0
@@ -115,7 +115,7 @@ def test_f9_a_half_bad_node_blocks_one_wait_and_no_more() -> None:
 
 
 def test_f12_a_node_that_joins_during_a_change_has_it() -> None:
-    """F12: it holds no lease before it has applied everything up to its own joining."""
+    """LE15: it holds no lease before it has applied everything up to its own joining."""
     world = World(["c1"], ["n1", "n2"])
     world.process("n2").paused = True
     world.propose("n1", CUSTOMER)
@@ -126,7 +126,7 @@ def test_f12_a_node_that_joins_during_a_change_has_it() -> None:
 
 
 def test_f13_at_the_last_moment_of_the_fence_the_node_may_act_and_nobody_goes_on() -> None:
-    """F13: the holder's check is strict where the waiter's is not, and margin_ms lies between them."""
+    """LE17: the holder's check is strict where the waiter's is not, and margin_ms lies between them."""
     world = World(["c1"], ["n1", "n2"])
     world.run(1_000)
     node = world.nodes["n2"]
@@ -140,7 +140,7 @@ def test_f13_at_the_last_moment_of_the_fence_the_node_may_act_and_nobody_goes_on
 
 
 def test_f14_behind_a_node_that_is_out_nobody_waits_again() -> None:
-    """F14: with one node down a change takes at most proceed_ms, and the next one no time at all."""
+    """LE15: with one node down a change takes at most proceed_ms, and the next one no time at all."""
     world = World(["c1"], ["n1", "n2"])
     world.kill("n2")
     world.run(PROCEED_MS + 600)
@@ -151,7 +151,7 @@ def test_f14_behind_a_node_that_is_out_nobody_waits_again() -> None:
 
 
 def test_nothing_that_is_asked_again_is_done_again_after_a_take_over() -> None:
-    """I5: each proposal ends in exactly one acceptance, also across coordinators."""
+    """ME17: each proposal ends in exactly one acceptance, also across coordinators."""
     world = World(["c1", "c2"], ["n1", "n2"])
     world.process("n2").paused = True
     world.propose("n1", CUSTOMER)
@@ -166,6 +166,6 @@ def test_nothing_that_is_asked_again_is_done_again_after_a_take_over() -> None:
 def test_a_refusal_with_a_fact_about_each_of_ten_thousand_groups_fits_a_record() -> None:
     """LAST_COPY names groups: a leader that decides more than a record holds ends, and so does the next one."""
     facts, message = q.told_of({f"{number:05d}{'g' * 195}": "65000" for number in range(10_000)}, "m" * 10_000)
-    refused = q.RequestRefused(RequestRef("t", 1, bytes(8)), "baseline", "LAST_COPY", "N16", message, facts)
+    refused = q.RequestRefused(RequestRef("t", 1, bytes(8)), "baseline", "LAST_COPY", "BA14", message, facts)
     assert len(CODEC.encode(refused)) < RECORD_BYTES_MAX
     assert next(iter(facts)).startswith("00000")

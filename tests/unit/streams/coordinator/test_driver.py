@@ -177,7 +177,7 @@ def test_a_stand_by_whose_own_connection_is_gone_calls_nobody_silent() -> None:
 
 
 def test_an_outage_of_the_broker_deposes_nobody_and_removes_nobody() -> None:
-    """K5, 4.1: all are silent alike; nodes stop serving when their lease ends, and go on when the log is back."""
+    """K5, LE30: all are silent alike; nodes stop serving when their lease ends, and go on when the log is back."""
     world = World(["c1", "c2"], ["n1", "n2"])
     world.run(1_000)
     world.log.reachable = False
@@ -192,7 +192,7 @@ def test_an_outage_of_the_broker_deposes_nobody_and_removes_nobody() -> None:
 
 
 def test_who_cannot_hear_says_so_once_until_he_hears_again(caplog: pytest.LogCaptureFixture) -> None:
-    """4.1, K5: a leader that puts nobody out and a stand-by that follows nobody look well."""
+    """LE27, K5: a leader that puts nobody out and a stand-by that follows nobody look well."""
     world = World(["c1", "c2"], ["n1"])
     world.run(2 * TERMS.fence_ms)
     both = [world.coordinators[name].driver for name in ("c1", "c2")]
@@ -209,7 +209,7 @@ def test_who_cannot_hear_says_so_once_until_he_hears_again(caplog: pytest.LogCap
 
 
 def test_a_leader_that_was_stopped_hears_again_before_it_calls_anybody_silent() -> None:
-    """4.1: silence must be heard to count. It was the leader that slept, and nobody stood by."""
+    """LE27: silence must be heard to count. It was the leader that slept, and nobody stood by."""
     world = World(["c1"], ["n1"])
     world.process("n1").paused = True
     world.run(1_000)
@@ -223,7 +223,7 @@ def test_a_leader_that_was_stopped_hears_again_before_it_calls_anybody_silent() 
 
 
 def test_a_leader_that_does_not_get_to_the_heartbeats_removes_nobody() -> None:
-    """4.1: reading its own decisions back is no proof of having heard the nodes."""
+    """LE27: reading its own decisions back is no proof of having heard the nodes."""
     world = World(["c1"], ["n1"])
     world.run(1_000)
     world.leader().reader.batch_max = 1
@@ -234,7 +234,7 @@ def test_a_leader_that_does_not_get_to_the_heartbeats_removes_nobody() -> None:
 
 
 def test_a_leader_presumes_nobody_fenced_while_it_hears_nobody() -> None:
-    """4.1, V4: a wait may be over meanwhile, and counts once it hears again. Read back and waited for is enough to be
+    """LE27: a wait may be over meanwhile, and counts once it hears again. Read back and waited for is enough to be
     safe; but who may hear an answer that is on its way has no reason to presume."""
     world = World(["c1"], ["n1"])
     world.run(1_000)
@@ -275,7 +275,7 @@ def completed(world: World) -> list[x.ExchangeCompleted]:
 
 
 def test_a_leader_that_cannot_read_maps_calls_nobody_stuck() -> None:
-    """4.3.9: a missing right to read, a missing topic: no silence of the nodes. The exchange ends as it always does,
+    """EX32: a missing right to read, a missing topic: no silence of the nodes. The exchange ends as it always does,
     and what is read at last is an answer."""
     patience = Patience(warn_ms=2_000, evict_ms=15_000)
     world = World(["c1"], ["n1", "n2"], patience=patience)
@@ -291,7 +291,7 @@ def test_a_leader_that_cannot_read_maps_calls_nobody_stuck() -> None:
 
 
 def test_a_new_leader_waits_from_its_own_read_back() -> None:
-    """K5, F4: what its predecessor had waited does not count; nobody is presumed fenced before proceed_ms."""
+    """K5, LE17: what its predecessor had waited does not count; nobody is presumed fenced before proceed_ms."""
     world = World(["c1", "c2"], ["n1", "n2"])
     world.process("n2").paused = True
     request = world.propose("n1", CUSTOMER)
@@ -327,7 +327,7 @@ def test_a_loop_that_is_told_to_stop_hands_over() -> None:
 
 
 def test_a_planned_hand_over_waits_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The term's end is appended before the next wait for records; K9's proof is asked for again after moments."""
+    """The term's end is appended before the next wait for records; K26's proof is asked for again after moments."""
     world = World(["c1", "c2"])
     one, other = world.coordinators["c1"], world.coordinators["c2"]
     poll, ended, waits, unproven = one.reader.poll, list[int](), list[float](), [False, False]
@@ -430,7 +430,7 @@ def test_a_gap_in_its_own_records_deposes_the_leader() -> None:
     assert type_row(world).pending_version == 2
 
 
-# Requests and dead letters (K7).
+# Requests and dead letters (K7, K15, K24).
 
 
 def test_k7_each_request_has_one_outcome_whoever_reads_it_how_often() -> None:
@@ -480,7 +480,7 @@ def test_input_that_cannot_be_decoded_goes_to_dead_and_work_goes_on() -> None:
 
 
 def test_no_decision_says_that_input_was_read_before_its_letter_is_delivered(monkeypatch: pytest.MonkeyPatch) -> None:
-    """K4: the broker may take what goes to one topic before what went to another, and the sender may die in between."""
+    """K24: a broker may take what goes to one topic before what went to another, and the sender may die in between."""
     world = World(["c1"], ["n1"])
     writer = world.leader().writer
     append, delivered = writer.append, list[int]()
@@ -507,7 +507,7 @@ def test_no_decision_says_that_input_was_read_before_its_letter_is_delivered(mon
 
 
 def test_heartbeats_do_not_wait_behind_requests(monkeypatch: pytest.MonkeyPatch) -> None:
-    """K7: while too much of its own is unread requests are parked, in their order; leases are renewed all the same."""
+    """K15: while too much of its own is unread requests are parked, in their order; leases are renewed all the same."""
     world = World(["c1"], ["n1"])
     monkeypatch.setattr(driver, "UNREAD_MAX", 1)
     requests = [world.propose("n1", md.ObjectType(f"T{number}", {"id": "long"})) for number in range(5)]
@@ -524,7 +524,7 @@ def test_heartbeats_do_not_wait_behind_requests(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_batch_of_requests_that_take_long_is_answered_in_several_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    """K7: big proposals must not silence the leader; what is left over comes first at the next step."""
+    """K15: big proposals must not silence the leader; what is left over comes first at the next step."""
     world = World(["c1"], ["n1"])
     ask = Core.ask
 
@@ -583,7 +583,7 @@ def put_back_a_copy(world: World, stand_by: str, first: int) -> None:
 
 @pytest.mark.parametrize(("first", "why"), [(3, Ignored.GAP), (-2, Ignored.REPEAT)])
 def test_nobody_claims_a_term_in_a_copy_of_the_log(first: int, why: Ignored) -> None:
-    """K9: all records of the copy are ignored, so the stand-by believes the term over, or its leader silent. To lead by
+    """K26: all of the copy is ignored, so the stand-by believes the term over, or its leader silent. To lead by
     what it has folded of the lost log would end every reader of the copy, for good."""
     world = World(["c1", "c2"])
     world.run(4 * TERMS.fence_ms)
@@ -614,7 +614,7 @@ def swapped_under_its_leader(world: World) -> int:
 
 
 def test_a_leader_writes_nothing_into_another_copy_of_the_log() -> None:
-    """K9: what it has decided continues a log that is gone. In the one that came back it would be a record of a term
+    """K26: what it has decided continues a log that is gone. In the one that came back it would be a record of a term
     without beginning, at which every reader ends, now and whenever it is read."""
     world = World(["c1"], ["n1"])
     length = swapped_under_its_leader(world)

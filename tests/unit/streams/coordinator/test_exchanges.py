@@ -89,7 +89,7 @@ def loading() -> tuple[Shared, dict[int, Finished]]:
 
 
 def test_a_map_from_before_an_exchange_is_not_that_of_who_was_silent_in_it() -> None:
-    """4.3.9: or exchange would follow exchange, each without it."""
+    """DS17: or exchange would follow exchange, each without it."""
     found = shared("n1", "n2", backups=0)
     found.leave("n1")
     found.exchange()
@@ -105,7 +105,7 @@ def test_a_map_from_before_an_exchange_is_not_that_of_who_was_silent_in_it() -> 
 
 
 def test_reports_wait_for_the_end_of_an_exchange_and_die_with_their_incarnation() -> None:
-    """PI8, T2: then they count, unless another life has begun."""
+    """EX10, EX28: then they count, unless another life has begun."""
     found, finished = loading()
     desk = Desk(found)
     desk.tell("n3", finished=finished)

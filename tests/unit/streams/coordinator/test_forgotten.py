@@ -1,4 +1,4 @@
-"""One request, one outcome, for ever: also of a requester that was idle for a day and is forgotten (K7)."""
+"""One request, one outcome, for ever: also of a requester that was idle for a day and is forgotten (K19)."""
 
 from collections.abc import Callable
 from pathlib import Path

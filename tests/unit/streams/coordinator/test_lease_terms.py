@@ -1,4 +1,4 @@
-"""Lease terms that are changed while a cluster runs: how long its coordinators wait (B5, B8, F10, N26)."""
+"""Lease terms that are changed while a cluster runs: how long its coordinators wait (LE37)."""
 
 from tests.unit.scenarios.world import PROCEED_MS, STEP_MS, TERMS, World
 
@@ -65,7 +65,7 @@ def go_deaf(world: World) -> None:
 
 
 def test_each_position_waits_by_the_terms_in_force_at_it() -> None:
-    """B5: a fence that is raised later does not make an earlier decision wait longer."""
+    """LE37: a fence that is raised later does not make an earlier decision wait longer."""
     read_backs = ReadBacks()
     read_backs.note(0, Position(10), 2_500)
     read_backs.note(100 * MS, Position(20), 6_500)
@@ -76,7 +76,7 @@ def test_each_position_waits_by_the_terms_in_force_at_it() -> None:
 
 
 def test_a_later_position_that_has_waited_takes_the_earlier_ones_along() -> None:
-    """B5: behind the confirmation of a shorter fence, whatever was decided before it is waited for as long."""
+    """LE37: behind the confirmation of a shorter fence, whatever was decided before it is waited for as long."""
     read_backs = ReadBacks()
     read_backs.note(0, Position(10), 2_500)
     read_backs.note(2_400 * MS, Position(20), 2_500)
@@ -87,7 +87,7 @@ def test_a_later_position_that_has_waited_takes_the_earlier_ones_along() -> None
 
 
 def test_what_has_been_waited_for_is_never_taken_back() -> None:
-    """V: verdicts are monotone, whatever the terms become."""
+    """LE19: verdicts are monotone, whatever the terms become."""
     read_backs = ReadBacks()
     read_backs.note(0, Position(10), 1_000)
     assert read_backs.pass_time(1_000 * MS) == 10
@@ -99,7 +99,7 @@ def test_what_has_been_waited_for_is_never_taken_back() -> None:
 
 
 def test_b8_a_lowered_fence_counts_for_waits_only_once_it_is_confirmed() -> None:
-    """B8: n2 has a lease by the former fence when it falls silent; all wait for that one, then for the new one."""
+    """LE37: n2 has a lease by the former fence when it falls silent; all wait for that one, then for the new one."""
     world = cluster_of_two()
     change(world, SHORT_MS)
     go_deaf(world)
@@ -114,7 +114,7 @@ def test_b8_a_lowered_fence_counts_for_waits_only_once_it_is_confirmed() -> None
 
 
 def test_b5_what_was_decided_just_before_the_confirmation_does_not_wait_by_the_former_fence() -> None:
-    """B5: whatever lease could miss it is by the new fence once the change has been waited for."""
+    """LE37: whatever lease could miss it is by the new fence once the change has been waited for."""
     world = cluster_of_two()
     change(world, SHORT_MS)
     world.run(PROCEED_MS - 200)
@@ -125,7 +125,7 @@ def test_b5_what_was_decided_just_before_the_confirmation_does_not_wait_by_the_f
 
 
 def test_f10_a_raised_fence_is_waited_for_at_once() -> None:
-    """F10: n2 was renewed behind the change, so its lease may run as long as the new fence."""
+    """LE37: n2 was renewed behind the change, so its lease may run as long as the new fence."""
     world = cluster_of_two()
     change(world, LONG_MS)
     world.run(TERMS.fence_ms)
@@ -135,7 +135,7 @@ def test_f10_a_raised_fence_is_waited_for_at_once() -> None:
 
 
 def test_f10_what_was_decided_before_a_raise_waits_as_it_began() -> None:
-    """B5: an echo behind the raise is read after that decision, so no longer lease can miss it."""
+    """LE37: an echo behind the raise is read after that decision, so no longer lease can miss it."""
     world = cluster_of_two()
     go_deaf(world)
     propose(world, "A")
@@ -148,7 +148,7 @@ def test_f10_what_was_decided_before_a_raise_waits_as_it_began() -> None:
 
 
 def test_b8_lowered_then_raised_and_lowered_again() -> None:
-    """B8: the longest of all terms counts until the last change has been waited for, and no longer."""
+    """LE37: the longest of all terms counts until the last change has been waited for, and no longer."""
     world = cluster_of_two()
     change(world, SHORT_MS)
     world.run(500)
@@ -163,7 +163,7 @@ def test_b8_lowered_then_raised_and_lowered_again() -> None:
 
 
 def test_a_member_that_is_silent_leaves_by_the_terms_of_its_last_renewal() -> None:
-    """4.1 (b): renewed before the change, it is out after the former wait; renewed behind its confirmation, the new."""
+    """LE24: renewed before the change, it is out after the former wait; renewed behind its confirmation, the new."""
     world = cluster_of_two()
     world.process("n2").paused = True
     change(world, SHORT_MS)
@@ -179,7 +179,7 @@ def test_a_member_that_is_silent_leaves_by_the_terms_of_its_last_renewal() -> No
 
 
 def test_a_take_over_forgets_no_terms() -> None:
-    """F4: the new leader waits anew, with the longer fence, for what its predecessor had nearly waited for."""
+    """LE37: the new leader waits anew, with the longer fence, for what its predecessor had nearly waited for."""
     world = World(["c1", "c2"], ["n1", "n2"])
     world.run(LATE_MS)
     change(world, SHORT_MS)
@@ -201,7 +201,7 @@ def _accepts_in_a_step(world: World, name: str) -> bool:
 
 
 def test_nobody_is_fenced_and_nobody_deposed_by_a_change() -> None:
-    """N26: a lowered fence makes the leader beat more often from that moment on, a raised one less often only later."""
+    """LE37: a lowered fence has the leader beat more often from that moment on, a raised one less often only later."""
     world = World(["c1", "c2"], ["n1", "n2"])
     for fence_ms in (LONG_MS, SHORT_MS, 10_000, TERMS.fence_ms):
         change(world, fence_ms)
@@ -229,7 +229,7 @@ def test_a_take_over_time_that_is_set_goes_with_the_fence() -> None:
 
 
 def test_a_confirmed_change_says_what_made_it_due() -> None:
-    """K2: no input did, a wait did."""
+    """K12: no input did, a wait did."""
     world = cluster_of_two()
     change(world, SHORT_MS)
     world.run(PROCEED_MS + LATE_MS)

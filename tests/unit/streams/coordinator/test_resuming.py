@@ -1,4 +1,4 @@
-"""Where a new leader goes on with its inputs, and that it knows them from others of the same name (K4)."""
+"""Where a new leader goes on with its inputs, and that it knows them from others of the same name (K4, K16)."""
 
 import pytest
 from tests.unit.scenarios.world import World
@@ -91,7 +91,7 @@ def test_a_topic_that_ends_before_the_record_is_another_one_too() -> None:
 
 @pytest.mark.parametrize("count", [2, 3, 5])
 def test_requests_of_a_topic_that_was_made_anew_while_nobody_led_all_have_their_outcome(count: int) -> None:
-    """K4, K7: also when it has grown past the place where the former leader was in the one before, or ends there."""
+    """K16, K7: also when it has grown past the place where the former leader was in the one before, or ends there."""
     world = World(["c1"])
     for number in range(3):
         update(world, "Customer", number)

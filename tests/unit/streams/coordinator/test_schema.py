@@ -1,4 +1,4 @@
-"""Schema change in the coordinator: one outcome for a request, one end for a change, whoever leads (K4, K7, I5, V1)."""
+"""Schema change in the coordinator: one outcome for a request, one end for a change, whoever leads (K6, K7, TA14)."""
 
 import msgspec
 import pytest
@@ -105,7 +105,7 @@ class Study(Desk):
 
 
 def test_a_change_is_prepared_heard_of_and_committed() -> None:
-    """V3: one round trip; the stamp names the heartbeat that ended the wait."""
+    """TA15: one round trip; the stamp names the heartbeat that ended the wait."""
     desk = Study.of("n1", "n2")
     number = desk.begin(database())
     desk.hear_all(2, "n1")
@@ -169,7 +169,7 @@ def test_repeats_that_a_successor_reads_again_change_nothing() -> None:
 
 
 def test_a_change_that_never_landed_is_decided_by_the_successor() -> None:
-    """V1, K4: the deposed leader's word is nothing, its request is read again, and has one outcome."""
+    """K6, K4: the deposed leader's word is nothing, its request is read again, and has one outcome."""
     desk = Study.of("n1")
     entry = desk.ask(msgspec.structs.replace(change(database()), log_id=LOG_ID))
     late = desk.take()
@@ -185,7 +185,7 @@ def test_a_change_that_never_landed_is_decided_by_the_successor() -> None:
 
 
 def test_a_cancel_and_a_commit_that_meet_end_the_change_once() -> None:
-    """I5: what was decided first holds; the other is told so."""
+    """TA14: what was decided first holds; the other is told so."""
     desk = Study.of("n1")
     number = desk.begin(database())
     desk.hear_all(2)
@@ -198,7 +198,7 @@ def test_a_cancel_and_a_commit_that_meet_end_the_change_once() -> None:
 
 
 def test_who_cancelled_stands_in_the_stamp_and_in_the_row() -> None:
-    """DESIGN 4.5: a rollback says who, or what."""
+    """TA21: a rollback says who, or what."""
     desk = Study.of("n1")
     number = desk.begin(database())
     desk.ask(msgspec.structs.replace(cancellation(number), log_id=LOG_ID, actor="eve"))
@@ -208,7 +208,7 @@ def test_who_cancelled_stands_in_the_stamp_and_in_the_row() -> None:
 
 
 def test_a_block_names_the_heartbeat_that_said_so() -> None:
-    """V2."""
+    """TA19."""
     desk = Study.of("n1", "n2")
     number = desk.begin(database())
     desk.hear_all(2, "n1")
@@ -219,7 +219,7 @@ def test_a_block_names_the_heartbeat_that_said_so() -> None:
 
 
 def test_a_deadline_and_a_turn_stand_in_the_stamp() -> None:
-    """V6: what made a decision due is told."""
+    """K12: what made a decision due is told."""
     desk = Study.of("n1")
     first = desk.begin(database(), deadline_ms=1_000)
     desk.begin(database())
@@ -234,7 +234,7 @@ def test_a_deadline_and_a_turn_stand_in_the_stamp() -> None:
 
 
 def test_a_change_in_line_that_has_nothing_left_to_do_says_that_it_was_its_turn() -> None:
-    """B4, IF NOT EXISTS: it had no verdict, so no heartbeat made it due."""
+    """TA13, IF NOT EXISTS: it had no verdict, so no heartbeat made it due."""
     desk = Study.of("n1")
     desk.begin(database())
     desk.begin(msgspec.structs.replace(database(), if_needed=True))
@@ -245,7 +245,7 @@ def test_a_change_in_line_that_has_nothing_left_to_do_says_that_it_was_its_turn(
 
 
 def test_a_deadline_runs_anew_under_each_leader_and_no_leader_forgets_it() -> None:
-    """V6, I5: the wait of a successor starts when it leads, which is the safe side."""
+    """TA20, TA14: the wait of a successor starts when it leads, which is the safe side."""
     desk = Study.of("n1")
     number = desk.begin(database(), deadline_ms=1_000)
     key = f"change/{number}/deadline"
@@ -284,7 +284,7 @@ def every_kind_of_end(desk: Study) -> None:
 
 
 def test_a_coordinator_that_dies_between_any_two_decisions_leaves_a_state_that_goes_on() -> None:
-    """B8, crash after each step: a successor has the same state from each position on, and ends all changes."""
+    """TA14, crash after each step: a successor has the same state from each position on, and ends all changes."""
     desk = Study.of("n1")
     every_kind_of_end(desk)
     entries = desk.log.entries(Topic.DECISIONS)
@@ -311,7 +311,7 @@ def test_a_coordinator_that_dies_between_any_two_decisions_leaves_a_state_that_g
 
 
 def test_a_coordinator_that_starts_from_a_snapshot_with_open_changes_goes_on_as_any_other() -> None:
-    """DESIGN 3: rows of the line are in the snapshot too, for they are not in the log's last part."""
+    """K10: rows of the line are in the snapshot too, for they are not in the log's last part."""
     desk = Study.of("n1")
     every_kind_of_end(desk)
     cut = desk.core.cut()
@@ -346,7 +346,7 @@ def asked(world: World, *statements: Statement) -> RequestId:
 
 @pytest.mark.parametrize("after_ms", range(0, 400, 50))
 def test_a_take_over_anywhere_in_a_change_ends_it_once(after_ms: int) -> None:
-    """I5: each preparation ends in exactly one commit or rollback, also across coordinators."""
+    """TA14: each preparation ends in exactly one commit or rollback, also across coordinators."""
     world = World(["c1", "c2"], ["n1", "n2"])
     asked(world, database(), table())
     world.settle()

@@ -1,4 +1,4 @@
-"""Who may ask for what: by the topic, by the name of the requester, by the number (K7)."""
+"""Who may ask for what: by the topic, by the name of the requester, by the number (K20, K21, K22)."""
 
 import msgspec
 import pytest
@@ -58,7 +58,7 @@ def test_a_removal_that_a_node_writes_is_refused_and_that_of_the_api_is_done() -
     desk_.ask(forged, REQUESTS)
     row = desk_.outcome(forged)
     assert row is not None
-    assert (row.status, row.code, row.rule) == (q.Status.REFUSED, CODE, "S1")
+    assert (row.status, row.code, row.rule) == (q.Status.REFUSED, CODE, "K20")
     assert row.facts == {"topic": "operations"}
     assert "topolog" in row.message
     members = {row.node for _, row in desk_.core.state.rows(NodeRow) if row.is_member}
@@ -141,7 +141,7 @@ def test_who_was_never_a_member_declares_nothing() -> None:
     desk_.ask(request, REQUESTS)
     row = desk_.outcome(request)
     assert row is not None
-    assert (row.status, row.code, row.rule) == (q.Status.REFUSED, "NEVER_JOINED", "S2")
+    assert (row.status, row.code, row.rule) == (q.Status.REFUSED, "NEVER_JOINED", "K21")
     assert row.message == "'n9' is not a node that has ever joined this cluster. It joins first."
     assert remedy(row.code, row.rule)
 

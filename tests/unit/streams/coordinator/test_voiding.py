@@ -1,4 +1,4 @@
-"""The command that voids a record (K8): what it finds, what it refuses, and that one voiding comes of many at once."""
+"""The command that voids a record (K27): what it finds, what it refuses, and that one voiding comes of many at once."""
 
 import pytest
 from tests.unit.events.following import Reader

@@ -82,7 +82,7 @@ def test_the_agenda_follows_the_rows() -> None:
 
 
 def test_what_has_passed_is_not_forgotten_because_its_row_has_changed() -> None:
-    """4.3.9, DS17: whom the last exchange has not heard has had its time, however many others end without it."""
+    """EX32, DS17: whom the last exchange has not heard has had its time, however many others end without it."""
     found = Shared()
     found.join("n1", "n2")
     found.create("orders")

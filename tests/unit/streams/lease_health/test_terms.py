@@ -1,4 +1,4 @@
-"""By what terms a worker measures: those of the log's end (N26)."""
+"""By what terms a worker measures: those of the log's end (LE39)."""
 
 from tests.unit.scenarios.world import TERMS, World
 

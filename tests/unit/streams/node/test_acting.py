@@ -15,7 +15,7 @@ def acting() -> Acting:
 
 
 def test_what_runs_behind_a_hand_over_ends_within_the_lease_that_was_held_then() -> None:
-    """4.3.5: the next primary acts when that one must be over; a renewal since changes nothing."""
+    """EX15: the next primary acts when that one must be over; a renewal since changes nothing."""
     found = acting()
     for _ in range(3):
         assert found.begin(PLACE) == OLD
@@ -40,7 +40,7 @@ def test_nothing_begins_between_one_token_and_the_next() -> None:
 
 
 def test_a_partition_drains_once_it_is_closed_and_nothing_runs() -> None:
-    """4.3.5: before that an operation may still begin."""
+    """EX14: before that an operation may still begin."""
     found = acting()
     assert found.running({PLACE}) == {PLACE}
     found.revoke({PLACE}, {PLACE: OLD}, {PLACE}, by_ns=100)

@@ -142,7 +142,7 @@ def pool() -> Iterator[ThreadPoolExecutor]:
 
 @pytest.mark.parametrize("name", ["", " ", "a/b", "n" * 201, "n1\n", "a n2", "\x1b]0;evil\x07", "n\u202e2"])
 def test_what_can_be_no_nodes_id_is_said_so_before_anything_is_sent(name: str) -> None:
-    """Found by attack, S6: it failed inside, where the id of its joining was made of it, and named that."""
+    """It failed inside, where the id of its joining was made of it, and named that."""
     with LocalCluster() as cluster:
         for entered in (cluster.node, cluster.async_node):
             with pytest.raises(BadInput, match="node's id has 1 to 200 characters") as refused:
@@ -211,7 +211,7 @@ def test_a_second_process_of_a_living_node_is_refused(cluster: Cluster) -> None:
 
 
 def test_types_that_contradict_the_clusters_keep_a_node_out(cluster: Cluster) -> None:
-    """J1: the error that leaves `with` is the coordinator's refusal."""
+    """ME28: the error that leaves `with` is the coordinator's refusal."""
     with cluster.node() as node:
         node.propose(CUSTOMER)
     with pytest.raises(Refused, match="Field 'id' of type 'Customer' is long"):
@@ -219,7 +219,7 @@ def test_types_that_contradict_the_clusters_keep_a_node_out(cluster: Cluster) ->
 
 
 def test_types_that_a_node_knows_from_before_are_there_when_it_is_in(cluster: Cluster) -> None:
-    """J2: declared at its joining, accepted like any proposal."""
+    """ME29: declared at its joining, accepted like any proposal."""
     with cluster.node(types=((CUSTOMER, 0),)) as node:
         assert node.metadata("Customer", timeout_s=PATIENCE_S) == Metadata(CUSTOMER, 1)
 
@@ -249,7 +249,7 @@ def test_the_lock_on_its_folder_lets_a_restarted_node_in_at_once(cluster: Cluste
 
 
 def test_a_proposal_is_accepted_and_its_outcome_says_so(cluster: Cluster) -> None:
-    """U16: it returns when all who may answer have applied it, and it can be read here."""
+    """ME18: it returns when all who may answer have applied it, and it can be read here."""
     with cluster.node() as node, cluster.node("n2") as other:
         outcome = node.propose(CUSTOMER, timeout_s=PATIENCE_S, reason="first")
         assert (outcome.status, outcome.type_name, outcome.version, outcome.accepted) == (
@@ -267,18 +267,18 @@ def test_a_proposal_is_accepted_and_its_outcome_says_so(cluster: Cluster) -> Non
 
 
 def test_a_conflict_raises_with_both_sides(cluster: Cluster) -> None:
-    """M6: it is in the log as well, so that it can be explained later."""
+    """ME8: it is in the log as well, so that it can be explained later."""
     with cluster.node() as node:
         node.propose(CUSTOMER)
         with pytest.raises(MergeConflict) as raised:
             node.propose(ObjectType("Customer", {"id": "String"}))
-    assert raised.value.rule == "M6"
+    assert raised.value.rule == "ME8"
     assert raised.value.facts == {"what": "field id", "current": "long", "proposed": "String"}
     assert len(cluster.events(md.MetadataUpdateRejected)) == 1
 
 
 def test_u1_what_is_known_already_is_not_sent(cluster: Cluster) -> None:
-    """U1: no-op and P = A returns at once, nothing sent."""
+    """ME19: no-op and P = A returns at once, nothing sent."""
     with cluster.node() as node:
         node.propose(CUSTOMER)
         before = cluster.requests()
@@ -288,7 +288,7 @@ def test_u1_what_is_known_already_is_not_sent(cluster: Cluster) -> None:
 
 
 def test_u1_what_is_pending_already_is_waited_for_and_not_sent(cluster: Cluster) -> None:
-    """U1: no-op and P > A waits for the acceptance of what is pending."""
+    """ME19: no-op and P > A waits for the acceptance of what is pending."""
     silent = cluster.silent_member()
     with cluster.node() as node:
         node.propose(CUSTOMER, wait="decided", timeout_s=PATIENCE_S)
@@ -380,7 +380,7 @@ def test_a_type_that_nobody_knows_is_none(cluster: Cluster) -> None:
 
 
 def test_r1_a_reader_waits_for_the_version_it_saw(cluster: Cluster, pool: ThreadPoolExecutor) -> None:
-    """R1: P > A, so it waits, and returns the content it took before the wait."""
+    """ME20: P > A, so it waits, and returns the content it took before the wait."""
     silent = cluster.silent_member()
     with cluster.node() as node:
         node.propose(CUSTOMER, wait="decided", timeout_s=PATIENCE_S)
@@ -393,7 +393,7 @@ def test_r1_a_reader_waits_for_the_version_it_saw(cluster: Cluster, pool: Thread
 
 
 def test_r1_every_wait_has_a_deadline_and_says_what_it_waits_for(cluster: Cluster) -> None:
-    """A4, repaired: NotCaughtUp names version and position."""
+    """ME22: NotCaughtUp names version and position."""
     cluster.silent_member()
     with cluster.node() as node:
         node.propose(CUSTOMER, wait="decided", timeout_s=PATIENCE_S)
@@ -402,7 +402,7 @@ def test_r1_every_wait_has_a_deadline_and_says_what_it_waits_for(cluster: Cluste
 
 
 def test_r4_a_reader_waits_for_a_removal_and_gets_none(cluster: Cluster, pool: ThreadPoolExecutor) -> None:
-    """R4: removing, so it blocks until the removal is complete; then the type may be defined anew (X6)."""
+    """ME21: removing, so it blocks until the removal is complete; then the type may be defined anew (ME27)."""
     with cluster.node() as node:
         node.propose(CUSTOMER)
         silent = cluster.silent_member()
@@ -414,7 +414,7 @@ def test_r4_a_reader_waits_for_a_removal_and_gets_none(cluster: Cluster, pool: T
 
 
 def test_r4_a_reader_who_waits_for_a_removal_is_told_of_the_removal(cluster: Cluster) -> None:
-    """A4, repaired: the version is accepted; it is the removal that is not."""
+    """ME22: the version is accepted; it is the removal that is not."""
     with cluster.node() as node:
         node.propose(CUSTOMER)
         cluster.silent_member()
@@ -437,7 +437,7 @@ def is_removing(node: Node, name: str) -> bool:
 
 
 def test_without_a_lease_a_server_answers_nothing(cluster: Cluster) -> None:
-    """I1: the clock has run on and no echo came; it recovers by itself."""
+    """LE8: the clock has run on and no echo came; it recovers by itself."""
     with cluster.node() as node:
         node.propose(CUSTOMER)
         cluster.stop_coordinator()
@@ -521,7 +521,7 @@ def test_a_node_that_was_fenced_out_joins_again_by_itself(cluster: Cluster) -> N
 
 
 def test_a_wait_for_what_is_pending_already_ends_without_a_request_id(cluster: Cluster) -> None:
-    """U1: nothing was sent, so nothing is unknown: the node has only not caught up."""
+    """ME19: nothing was sent, so nothing is unknown: the node has only not caught up."""
     cluster.silent_member()
     with cluster.node() as node:
         node.propose(CUSTOMER, wait="decided", timeout_s=PATIENCE_S)
@@ -547,7 +547,7 @@ def test_a_node_that_failed_says_why_and_is_waited_for_by_nobody(cluster: Cluste
 
 
 def test_closing_ends_every_wait(cluster: Cluster) -> None:
-    """I8: a caller that waits when the node is closed is told so."""
+    """ME22: a caller that waits when the node is closed is told so."""
     cluster.silent_member()
     with cluster.node() as node:
         waiting = node.submit(CUSTOMER)

@@ -1,4 +1,4 @@
-"""What a node serves in each state of the cluster, by the real guards of the real client (DESIGN §4.4, A3)."""
+"""What a node serves in each state of the cluster, by the real guards of the real client (docs/design/baseline.md)."""
 
 import asyncio
 import threading
@@ -59,7 +59,7 @@ def refusal_of(node: Node, *, writing: bool) -> NotActive | None:
     ("state", "reads", "writes"), [(ACTIVE, True, True), (READ_ONLY, True, False), (INACTIVE, False, False)]
 )
 def test_each_state_lets_in_what_it_says(state: ClusterState, reads: bool, writes: bool) -> None:
-    """A3: on every node, once the change is finished; and all of it again once the cluster is active again."""
+    """BA1: on every node, once the change is finished; and all of it again once the cluster is active again."""
     with served("n1", "n2") as (cluster, nodes):
         cluster.change_state(state)
         for node in nodes:
@@ -109,7 +109,7 @@ def is_let_in(guard: AbstractContextManager[object]) -> bool:
 
 @pytest.mark.parametrize("state", [ACTIVE, READ_ONLY, INACTIVE])
 def test_the_state_of_the_cluster_binds_tables_too(shop: Shop, state: ClusterState) -> None:
-    """A3: by the one table of states; whoever only asks is answered in all of them."""
+    """BA1: by the one table of states; whoever only asks is answered in all of them."""
     shop.cluster.change(view("shop.notes", ORDERS, "note"), grant(f"ada@{ORDERS}"))
     shop.cluster.change_state(state)
     for node in (shop.one, shop.two):
@@ -188,7 +188,7 @@ def test_the_deletion_of_what_was_dropped_before_waits_and_goes_on_afterwards(sh
 
 
 def test_a_drop_that_is_open_when_the_cluster_is_stopped_is_taken_back(shop: Shop) -> None:
-    """A4: an operator stops the cluster because the wrong table is going; it is all there again, to be read."""
+    """BA5: an operator stops the cluster because the wrong table is going; it is all there again, to be read."""
     with shop.cluster.cut_off("n2"):
         number = shop.cluster.change(drop(), wait=False)
         with pytest.raises(BeingDeleted):

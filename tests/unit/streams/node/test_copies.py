@@ -1,4 +1,4 @@
-"""A node's own copies, in a cluster that is shared out: maps, finished loads, drains (DESIGN §4.3)."""
+"""A node's own copies, in a cluster that is shared out: maps, finished loads, drains (docs/design/partitions.md)."""
 
 from collections.abc import Iterator, Sequence
 
@@ -84,7 +84,7 @@ def test_a_late_report_does_not_undo_the_one_that_counts() -> None:
 
 
 def test_a_map_of_many_groups_looks_at_each_row_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """4.3.2: it is made on the thread that applies the log, while guards wait."""
+    """EX29: it is made on the thread that applies the log, while guards wait."""
     found = joining()
     for number in range(8):
         found.create(f"g{number}", 4, 1)
@@ -101,7 +101,7 @@ def test_a_map_of_many_groups_looks_at_each_row_once(monkeypatch: pytest.MonkeyP
 
 
 def test_maps_are_numbered_and_name_the_open_exchange() -> None:
-    """T1, T2."""
+    """EX28."""
     found = joining()
     copies = copies_of("n1")
     assert map_of(found, copies).exchange is None
@@ -114,7 +114,7 @@ def test_maps_are_numbered_and_name_the_open_exchange() -> None:
 
 
 def test_a_map_is_owed_once_for_each_question_and_each_term() -> None:
-    """4.3.2, K4: a new coordinator may not have it, another process life is not asked."""
+    """EX31, K4: a new coordinator may not have it, another process life is not asked."""
     found = joining()
     copies = copies_of("n1")
     assert not copies.owes_map(found.state, Incarnation(1), Term(1))
@@ -162,7 +162,7 @@ def test_after_a_restart_only_the_disk_says_what_is_there() -> None:
 
 
 def test_a_hand_over_has_drained_when_nothing_of_it_runs() -> None:
-    """4.3.5: until then the heartbeat names a position before its HandOverPrepared."""
+    """EX14: until then the heartbeat names a position before its HandOverPrepared."""
     found = joining(64)
     found.load("n3")
     prepared = next(each for each in found.hand_over() if isinstance(each, x.HandOverPrepared))

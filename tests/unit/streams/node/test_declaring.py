@@ -72,7 +72,7 @@ PARTS = Statement(
 def test_every_process_of_a_service_declares_the_same_tables_and_one_change_comes_of_it(
     cluster: LocalCluster,
 ) -> None:
-    """B4: the first gets the number of a change that is committed, the others hear that all is so."""
+    """TA5: the first gets the number of a change that is committed, the others hear that all is so."""
     with cluster.node("n1") as one, cluster.node("n2") as two, cluster.node("c", kind=NodeKind.CLIENT) as client:
         numbers = [each.change(SHOP, PARTS) for each in (one, two, client)]
         (committed,) = cluster.decisions(SchemaChangeCommitted)
@@ -80,7 +80,7 @@ def test_every_process_of_a_service_declares_the_same_tables_and_one_change_come
 
 
 def test_a_change_that_is_not_committed_in_time_is_refused_with_what_has_rolled_it_back(cluster: LocalCluster) -> None:
-    """V6: a server is silent for longer than the asker waits."""
+    """TA20: a server is silent for longer than the asker waits."""
     with cluster.node("n1") as one, cluster.node("n2"), cluster.cut_off("n2"):
         asking = ThreadPoolExecutor(1).submit(one.change, SHOP, deadline_s=1)
         while not asking.done():
@@ -132,7 +132,7 @@ def test_a_service_of_asyncio_awaits_the_same(cluster: LocalCluster) -> None:
 
 
 def test_what_is_lost_is_given_up_by_a_service_too() -> None:
-    """O5, decided once: where nothing is lost nothing changes; a group that is not there is refused."""
+    """EX19, decided once: where nothing is lost nothing changes; a group that is not there is refused."""
     with LocalCluster(operators=("n1", "n2")) as cluster:
         _give_up(cluster)
 

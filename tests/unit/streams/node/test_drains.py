@@ -1,4 +1,4 @@
-"""When a node says that it has drained a hand-over: at once, whenever its last operation ends (DESIGN §4.3.5)."""
+"""When a node says that it has drained a hand-over: at once, whenever its last operation ends (EX14)."""
 
 from collections.abc import Sequence
 

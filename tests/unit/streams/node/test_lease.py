@@ -1,4 +1,4 @@
-"""The holder's side of the lease: from its own send time, by the exact echo, and not a moment longer (B5, S4)."""
+"""The holder's side of the lease: from its own send time, by the exact echo, and not a moment longer (LE2)."""
 
 import ctypes
 import os
@@ -28,12 +28,12 @@ def lease_sent_at(*times_ms: int) -> Lease:
 
 
 def test_it_starts_fenced() -> None:
-    """B6.10: a node serves only after it has applied the log up to its own echo."""
+    """LE6: a node serves only after it has applied the log up to its own echo."""
     assert not Lease(Incarnation(1)).is_valid(0)
 
 
 def test_it_runs_from_the_time_before_the_heartbeat_was_sent() -> None:
-    """F2, B6.9: the evidence is as old as the send, however late the echo comes."""
+    """LE2: the evidence is as old as the send, however late the echo comes."""
     lease = lease_sent_at(100)
     lease.echoed(1, FENCE_MS, 1_900 * MS)
     assert lease.remaining_ms(1_900 * MS) == lease.remaining_ms(1_900 * MS - 1) == 200
@@ -105,7 +105,7 @@ def test_heartbeats_nobody_echoes_do_not_pile_up() -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 500), st.integers(1, 20)), max_size=40))
 def test_a_valid_check_rests_on_a_heartbeat_sent_within_the_fence(steps: list[tuple[int, int, int]]) -> None:
-    """I1: at any time a lease is valid, the newest echo that was applied is of a heartbeat sent ≤ fence_ms ago."""
+    """LE1: at any time a lease is valid, the newest echo that was applied is of a heartbeat sent ≤ fence_ms ago."""
     lease, now_ms, sent, newest = Lease(Incarnation(1)), 0, dict[int, int](), -1
     for kind, later_ms, sequence in steps:
         now_ms += later_ms
@@ -120,7 +120,7 @@ def test_a_valid_check_rests_on_a_heartbeat_sent_within_the_fence(steps: list[tu
 
 
 def test_a_new_generation_begins_when_the_lease_starts_anew() -> None:
-    """B6.5: a read that spans a lapse did not run under one lease, though both its ends were valid."""
+    """LE9: a read that spans a lapse did not run under one lease, though both its ends were valid."""
     lease = lease_sent_at(100, 200, 5_000)
     lease.echoed(1, FENCE_MS, 150 * MS)
     first = lease.generation
@@ -164,7 +164,7 @@ def renew(clock: ManualClock) -> Callable[[Lease], None]:
 
 
 def test_nobody_says_late_that_there_is_none(clock: ManualClock, renew: Callable[[Lease], None]) -> None:
-    """B6.5: between the look and the answer the process may have been stopped; what it did not find may be there."""
+    """LE9: between the look and the answer the process may have been stopped; what it did not find may be there."""
     lease = Lease(Incarnation(1))
     renew(lease)
     guard = guard_of(lease, clock)
@@ -181,14 +181,14 @@ def test_nobody_says_late_that_there_is_none(clock: ManualClock, renew: Callable
 
 
 def test_require_raises_fenced_with_a_time_to_retry(clock: ManualClock) -> None:
-    """N22: one retryable error, with retry-after; each answer is computed from the clock (B6.4)."""
+    """LE10: one retryable error, with retry-after; each answer is computed from the clock (LE8)."""
     with pytest.raises(Fenced) as raised:
         guard_of(Lease(Incarnation(1)), clock).require()
     assert (raised.value.code, raised.value.retry_after_ms) == ("fenced", 200)
 
 
 def test_no_task_has_to_run_for_a_lease_to_end(clock: ManualClock, renew: Callable[[Lease], None]) -> None:
-    """B6.4: the pause that breaks the renewal also stops whatever would flip a flag."""
+    """LE8: the pause that breaks the renewal also stops whatever would flip a flag."""
     lease = Lease(Incarnation(1))
     guard = guard_of(lease, clock)
     renew(lease)
@@ -200,7 +200,7 @@ def test_no_task_has_to_run_for_a_lease_to_end(clock: ManualClock, renew: Callab
 
 
 def test_a_suspended_machine_counts_for_the_holder(clock: ManualClock, renew: Callable[[Lease], None]) -> None:
-    """B6.2: the holder's clock runs on while the machine is suspended; the waiter's stops."""
+    """LE13: the holder's clock runs on while the machine is suspended; the waiter's stops."""
     lease = Lease(Incarnation(1))
     renew(lease)
     before = clock.monotonic_ns()
@@ -210,7 +210,7 @@ def test_a_suspended_machine_counts_for_the_holder(clock: ManualClock, renew: Ca
 
 
 def test_a_read_that_outlasts_the_lease_is_not_answered(clock: ManualClock, renew: Callable[[Lease], None]) -> None:
-    """B6.5: checked again when it is done."""
+    """LE9: checked again when it is done."""
     lease = Lease(Incarnation(1))
     guard = guard_of(lease, clock)
     renew(lease)
@@ -224,7 +224,7 @@ def test_a_read_that_outlasts_the_lease_is_not_answered(clock: ManualClock, rene
 def test_n28_an_operation_that_outlasts_the_margin_is_told(
     clock: ManualClock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """N28, B5: what is done behind a check is what the margin pays for; half of it, and all of it, is said."""
+    """LE12: what is done behind a check is what the margin pays for; half of it, and all of it, is said."""
     guard = guard_of(Lease(Incarnation(1)), clock)
 
     def act(ms: int) -> int:
@@ -242,7 +242,7 @@ def test_n28_an_operation_that_outlasts_the_margin_is_told(
 
 
 def test_a_read_that_spans_a_lapse_is_not_answered(clock: ManualClock, renew: Callable[[Lease], None]) -> None:
-    """B6.5: the lease ended and began again in the middle; what was read then may be old."""
+    """LE9: the lease ended and began again in the middle; what was read then may be old."""
     lease = Lease(Incarnation(1))
     guard = guard_of(lease, clock)
     renew(lease)

@@ -1,4 +1,4 @@
-"""What a service is told as tables change: registries, what it loads lazily, what it refuses, what it deletes (B4)."""
+"""What a service is told as tables change: registries, what it loads lazily, what it refuses, what it deletes."""
 
 import pytest
 from tests.unit.streams.node.shop import ORDERS, Shop, columns
@@ -17,7 +17,7 @@ from topolog.streams.node.objects import Table
 
 
 def test_a_registry_hears_of_each_table_before_anybody_uses_it(shop: Shop) -> None:
-    """B2: registry kinds are complete before the node leaves the fence; it is told first what is there."""
+    """TA33: registry kinds are complete before the node leaves the fence; it is told first what is there."""
     told: list[tuple[str, int | None]] = []
     refused: list[str] = []
     node = shop.cluster.node("n3")
@@ -41,7 +41,7 @@ def test_a_registry_hears_of_each_table_before_anybody_uses_it(shop: Shop) -> No
 
 
 def test_what_is_loaded_lazily_is_loaded_anew_for_another_definition_or_lease(shop: Shop) -> None:
-    """B2: lazy kinds are dropped and loaded again on use."""
+    """TA33: lazy kinds are dropped and loaded again on use."""
     loaded: list[tuple[int, int]] = []
     node = shop.one
 
@@ -84,7 +84,7 @@ def refusing(node: Node, column: str) -> list[int]:
 
 
 def test_a_node_that_cannot_apply_a_change_ends_it_for_everybody(shop: Shop) -> None:
-    """V2: rolled back with the node's own words; it goes on."""
+    """TA19: rolled back with the node's own words; it goes on."""
     node = shop.cluster.node("n3")
     asked = refusing(node, "city")
     shop.enter(node)
@@ -101,7 +101,7 @@ def test_a_node_that_cannot_apply_a_change_ends_it_for_everybody(shop: Shop) -> 
 
 
 def test_a_node_that_cannot_apply_two_changes_ends_both(shop: Shop) -> None:
-    """V2: it says the first, and the next one when that is over."""
+    """TA19: it says the first, and the next one when that is over."""
     node = shop.cluster.node("n3")
     refusing(node, "city")
     shop.enter(node)
@@ -114,7 +114,7 @@ def test_a_node_that_cannot_apply_two_changes_ends_both(shop: Shop) -> None:
 
 
 def test_what_a_node_cannot_apply_it_does_not_serve_and_if_it_is_committed_the_node_ends(shop: Shop) -> None:
-    """V2, V4: who was waited out has no say."""
+    """TA19: who was waited out has no say."""
     node = shop.cluster.node("n3")
     told: list[Table | None] = []
     refusing(node, "city")
@@ -131,7 +131,7 @@ def test_what_a_node_cannot_apply_it_does_not_serve_and_if_it_is_committed_the_n
 
 
 def test_a_change_that_is_open_when_a_node_joins_is_ended_by_it_too(shop: Shop) -> None:
-    """F12: a node that joins in the middle has its say."""
+    """TA19: a node that joins in the middle has its say."""
     node = shop.cluster.node("n3")
     asked = refusing(node, "city")
     with shop.cluster.cut_off("n2"):
@@ -143,7 +143,7 @@ def test_a_change_that_is_open_when_a_node_joins_is_ended_by_it_too(shop: Shop) 
 
 
 def test_a_change_that_was_over_before_a_node_asked_to_join_does_not_end_it(shop: Shop) -> None:
-    """DESIGN 4.5: what it cannot apply any more it need not; it is told the tables as they are."""
+    """TA19: what it cannot apply any more it need not; it is told the tables as they are."""
     shop.cluster.change(alter(ORDERS, add("city")))
     shop.cluster.change(alter(ORDERS, drop_column("city")))
     node = shop.cluster.node("n3")
@@ -159,7 +159,7 @@ def deleting(node: Node) -> list[Deletion]:
 
 
 def test_a_node_that_joins_hears_of_what_is_there_and_not_of_its_history(shop: Shop) -> None:
-    """B6.10: tables as they are by now, each once; no change that is over, no table that is gone."""
+    """TA33: tables as they are by now, each once; no change that is over, no table that is gone."""
     shop.cluster.change(alter(ORDERS, add("city")))
     shop.cluster.change(table("shop.gone"))
     shop.cluster.change(drop("shop.gone"))
@@ -172,7 +172,7 @@ def test_a_node_that_joins_hears_of_what_is_there_and_not_of_its_history(shop: S
 
 
 def test_a_service_that_cannot_serve_a_table_that_is_there_ends_before_it_serves_anything(shop: Shop) -> None:
-    """V4: also when it is started again behind a change that it had refused."""
+    """TA19: also when it is started again behind a change that it had refused."""
     shop.cluster.change(alter(ORDERS, add("city")))
 
     def read(name: str, found: Table | None) -> None:
@@ -186,14 +186,14 @@ def test_a_service_that_cannot_serve_a_table_that_is_there_ends_before_it_serves
 
 
 def test_a_node_without_data_has_deleted_it_at_once(shop: Shop) -> None:
-    """I2: nobody waits for who has nothing."""
+    """TA32: nobody waits for who has nothing."""
     number = shop.cluster.change(drop())
     shop.cluster.settle()
     assert shop.row(number).undeleted == ()
 
 
 def test_a_service_is_told_what_to_delete_and_says_when_it_has(shop: Shop) -> None:
-    """I2: after the commit, in its own time, several changes in one request."""
+    """TA32: after the commit, in its own time, several changes in one request."""
     node = shop.cluster.node("n3")
     told = deleting(node)
     shop.enter(node)
@@ -215,7 +215,7 @@ def test_a_service_is_told_what_to_delete_and_says_when_it_has(shop: Shop) -> No
 
 
 def test_a_node_that_comes_back_owes_nothing_and_finds_on_its_disk_what_is_closed(shop: Shop) -> None:
-    """I2: nobody waits for who is away; it asks for all that it has when it has joined."""
+    """TA32: nobody waits for who is away; it asks for all that it has when it has joined."""
     node = shop.cluster.node("n3")
     told = deleting(node)
     incarnation, on_disk = shop.one.table(ORDERS).incarnation, list[tuple[bool, bool, bool]]()

@@ -1,4 +1,4 @@
-"""What a node may use of the objects, whatever becomes of an open change: no threads, only rows (DESIGN §4.5)."""
+"""What a node may use of the objects, whatever becomes of an open change: no threads, only rows (TA23)."""
 
 import pytest
 from tests.unit.streams.rules.changing import (
@@ -89,7 +89,7 @@ def alter_grant(name: str, *privileges: Privilege) -> Statement:
 
 
 def test_a_table_at_rest_is_read_and_written_by_one_definition(node: Node) -> None:
-    """I3: nothing is prepared, so one version is in use; the time to live is the database's."""
+    """TA23: nothing is prepared, so one version is in use; the time to live is the database's."""
     found = node.now.table(ORDERS, MS)
     assert shown(found) == {"id": LONG, "note": TEXT, "count": INT}
     assert found.writable == found.columns
@@ -99,7 +99,7 @@ def test_a_table_at_rest_is_read_and_written_by_one_definition(node: Node) -> No
 
 
 def test_what_is_not_there_and_what_is_something_else_is_not_found(node: Node) -> None:
-    """N24: the error says what it is."""
+    """TA24: the error says what it is."""
     with pytest.raises(NotFound, match="no table"):
         node.now.table("shop.other", MS)
     with pytest.raises(NotFound, match="it is a database"):
@@ -109,7 +109,7 @@ def test_what_is_not_there_and_what_is_something_else_is_not_found(node: Node) -
 
 
 def test_a_table_that_is_prepared_is_served_from_its_commit_on(node: Node) -> None:
-    """B4: PRE_CREATE is hidden behind an error that can be tried again, and says who creates it."""
+    """TA24: PRE_CREATE is hidden behind an error that can be tried again, and says who creates it."""
     found = node.prepare(table("shop.new"))
     with pytest.raises(BeingCreated, match=f"change {node.number}") as caught:
         found.table("shop.new", MS)
@@ -121,7 +121,7 @@ def test_a_table_that_is_prepared_is_served_from_its_commit_on(node: Node) -> No
 
 
 def test_a_table_that_is_to_be_dropped_is_not_served_and_comes_back_if_it_is_not_dropped(node: Node) -> None:
-    """B4, N24: BeingDeleted while it is open; a rollback needs nobody (I6)."""
+    """TA24: BeingDeleted while it is open; a rollback needs nobody (TA22)."""
     before = node.now.table(ORDERS, MS)
     with pytest.raises(BeingDeleted, match="being deleted"):
         node.prepare(drop()).table(ORDERS, MS)
@@ -132,7 +132,7 @@ def test_a_table_that_is_to_be_dropped_is_not_served_and_comes_back_if_it_is_not
 
 
 def test_while_a_table_is_altered_it_is_read_by_what_is_pending_and_written_by_both(node: Node) -> None:
-    """I3: an added column shows, a dropped one does not; only what is in both can be set, with the narrower type."""
+    """TA23: an added column shows, a dropped one does not; only what is in both can be set, with the narrower type."""
     found = node.prepare(alter(ORDERS, add("city"), drop_column("note"), retype("count", LONG))).table(ORDERS, MS)
     assert shown(found) == {"id": LONG, "count": LONG, "city": TEXT}
     assert writable(found) == {"id": LONG, "count": INT}
@@ -149,7 +149,7 @@ def test_while_a_table_is_altered_it_is_read_by_what_is_pending_and_written_by_b
 
 
 def test_a_rolled_back_alteration_leaves_the_version_before_and_uses_up_its_own(node: Node) -> None:
-    """I6: as before; a version is never given twice, so what began under the pending one is told apart."""
+    """TA22: as before; a version is never given twice, so what began under the pending one is told apart."""
     before = node.now.table(ORDERS, MS)
     pending = node.prepare(alter(ORDERS, add("city"))).table(ORDERS, MS)
     assert node.roll_back().table(ORDERS, MS) == before
@@ -158,7 +158,7 @@ def test_a_rolled_back_alteration_leaves_the_version_before_and_uses_up_its_own(
 
 
 def test_a_renamed_column_keeps_its_number_and_is_written_by_neither_name_meanwhile(node: Node) -> None:
-    """B4: one column by number and by name in both, or none."""
+    """TA23: one column by number and by name in both, or none."""
     number = node.now.table(ORDERS, MS).writable_column("note").number
     found = node.prepare(alter(ORDERS, rename_column("note", "remark"))).table(ORDERS, MS)
     assert "note" not in shown(found)
@@ -171,7 +171,7 @@ def test_a_renamed_column_keeps_its_number_and_is_written_by_neither_name_meanwh
     ("before", "after", "meanwhile"), [(1_000, 500, 1_000), (1_000, 2_000, 2_000), (1_000, FOREVER, FOREVER)]
 )
 def test_meanwhile_data_expires_by_the_longer_time_to_live(node: Node, before: int, after: int, meanwhile: int) -> None:
-    """B2: nothing is deleted that one of the definitions keeps; for ever is the longest."""
+    """TA25: nothing is deleted that one of the definitions keeps; for ever is the longest."""
     assert node.now.table(ORDERS, MS).ttl_ms == before
     assert node.prepare(alter_ttl(ORDERS, after)).table(ORDERS, MS).ttl_ms == meanwhile
     assert node.commit().table(ORDERS, MS).ttl_ms == after
@@ -179,7 +179,7 @@ def test_meanwhile_data_expires_by_the_longer_time_to_live(node: Node, before: i
 
 
 def test_while_a_table_is_renamed_neither_name_is_served(node: Node) -> None:
-    """B4: then it is the same table under the new name: data is kept by incarnation."""
+    """TA2: then it is the same table under the new name: data is kept by incarnation."""
     incarnation = node.now.table(ORDERS, MS).incarnation
     found = node.prepare(rename(ORDERS, "shop.sales"))
     with pytest.raises(BeingDeleted, match="another name"):
@@ -196,7 +196,7 @@ def test_while_a_table_is_renamed_neither_name_is_served(node: Node) -> None:
 
 
 def test_a_view_shows_columns_as_its_table_has_them(node: Node) -> None:
-    """B4: by number, whatever else its table gets or loses; without its table there is no view."""
+    """TA9: by number, whatever else its table gets or loses; without its table there is no view."""
     found = node.make(view("shop.notes", ORDERS, "count")).view("shop.notes", MS)
     assert [(each.name, each.type) for each in found.columns] == [("count", INT)]
     altered = node.prepare(alter(ORDERS, drop_column("note"), add("city"))).view("shop.notes", MS)
@@ -225,7 +225,7 @@ def test_a_view_that_is_altered_shows_what_it_has_and_is_to_have(node: Node) -> 
 
 
 def test_a_right_is_in_force_from_the_commit_and_is_taken_away_with_the_preparation(node: Node) -> None:
-    """N19: only what committed and pending both give."""
+    """TA26: only what committed and pending both give."""
     read, write, name = Privilege.READ, Privilege.WRITE, f"ada@{ORDERS}"
     assert node.prepare(grant(name, read)).privileges(name) == frozenset()
     assert node.commit().privileges(name) == {read}
@@ -239,7 +239,7 @@ def test_a_right_is_in_force_from_the_commit_and_is_taken_away_with_the_preparat
 
 
 def test_a_former_table_of_the_name_is_closed_and_the_next_one_is_not(node: Node) -> None:
-    """B8: create-drop-create of one name; what nobody was given yet is not closed either."""
+    """TA31: create-drop-create of one name; what nobody was given yet is not closed either."""
     first = node.now.table(ORDERS, MS).incarnation
     node.prepare(drop())
     assert not node.now.is_closed(node.cluster.state, first, None)
@@ -250,7 +250,7 @@ def test_a_former_table_of_the_name_is_closed_and_the_next_one_is_not(node: Node
 
 
 def test_what_is_published_late_closes_nothing_that_lives(node: Node) -> None:
-    """I2: hooks that ask in the middle of a set see what the whole set makes, also if it gave a table another name."""
+    """Hooks that ask in the middle of a set see what the whole set makes, also if it gave a table another name."""
     incarnation = node.now.table(ORDERS, MS).incarnation
     node.cluster.make(rename(ORDERS, "shop.sales"))
     assert not node.now.is_closed(node.cluster.state, incarnation, None)
@@ -259,7 +259,7 @@ def test_what_is_published_late_closes_nothing_that_lives(node: Node) -> None:
 
 
 def test_a_column_is_closed_by_the_commit_of_its_drop(node: Node) -> None:
-    """I2: a rollback brings it back, so nothing is deleted before."""
+    """TA31: a rollback brings it back, so nothing is deleted before."""
     found = node.now.table(ORDERS, MS)
     number = found.writable_column("note").number
     state = node.cluster.state
@@ -273,7 +273,7 @@ def test_a_column_is_closed_by_the_commit_of_its_drop(node: Node) -> None:
 
 
 def test_a_commit_says_which_tables_and_columns_it_closes(node: Node) -> None:
-    """I2: what is to be deleted, by incarnation and number, for names are free again."""
+    """TA31: what is to be deleted, by incarnation and number, for names are free again."""
     node.make(table("shop.other"))
     orders, other = node.now.table(ORDERS, MS), node.now.table("shop.other", MS)
     before = node.prepare(alter(ORDERS, drop_column("note"), add("city")), drop("shop.other"))
@@ -285,7 +285,7 @@ def test_a_commit_says_which_tables_and_columns_it_closes(node: Node) -> None:
 
 
 def test_nobody_uses_what_a_change_alters_that_this_node_cannot_apply(node: Node) -> None:
-    """V2: until it is rolled back."""
+    """TA19: until it is rolled back."""
     node.prepare(alter(ORDERS, add("city")))
     node.now = node.now.adopting(node.cluster.state, (), frozenset({node.number}))
     with pytest.raises(BeingAltered, match="cannot apply"):
@@ -295,7 +295,7 @@ def test_nobody_uses_what_a_change_alters_that_this_node_cannot_apply(node: Node
 
 
 def test_a_published_value_never_changes(node: Node) -> None:
-    """N21: whoever reads has one position in hand, without a lock."""
+    """TA23: whoever reads has one position in hand, without a lock."""
     before = node.now
     node.make(drop())
     assert before.table(ORDERS, MS).version == 1
@@ -304,7 +304,7 @@ def test_a_published_value_never_changes(node: Node) -> None:
 
 
 def test_what_was_loaded_of_a_prepared_table_is_not_used_when_it_is_committed(node: Node) -> None:
-    """B2: a thread that is slow stores its value behind the commit; the version is the same, what is written is not."""
+    """A thread that is slow stores its value behind the commit; the version is the same, what is written is not."""
     codecs = Lazy(lambda found: {each.name for each in found.writable}, lambda: 1)
     before = node.prepare(alter(ORDERS, add("city"))).table(ORDERS, MS)
     after = node.commit().table(ORDERS, MS)
@@ -313,7 +313,7 @@ def test_what_was_loaded_of_a_prepared_table_is_not_used_when_it_is_committed(no
 
 
 def test_deletions_are_said_when_they_are_done_and_owed_once() -> None:
-    """I2: the debts of one life; another life has others."""
+    """TA32: the debts of one life; another life has others."""
     debts, first, second = Deletions(), Position(5), Position(9)
     assert debts.owe(first)
     assert not debts.owe(first)

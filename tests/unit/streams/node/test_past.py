@@ -1,4 +1,4 @@
-"""A node's past on its disk: when it is noted, how it is kept, and what becomes of who comes back (DESIGN §4.4)."""
+"""A node's past on its disk: when it is noted, how it is kept, and what becomes of who comes back (BA22)."""
 
 import contextlib
 import itertools
@@ -581,7 +581,7 @@ def test_a_process_that_joins_again_says_what_it_has_noted() -> None:
 
 
 def test_a_disk_that_is_older_than_the_last_life_is_restored_and_none_is_wiped() -> None:
-    """W2: the node is let in, and the log says what has become of what it had."""
+    """BA24: the node is let in, and the log says what has become of what it had."""
     world = World(["c1"], ["n1"])
     disk = MemoryDisk()
     with_disk(world, disk)
@@ -618,7 +618,7 @@ def refusal_in(world: World, disk: MemoryDisk) -> Refused:
 
 
 def test_a_node_that_has_written_in_another_history_is_refused() -> None:
-    """A5, W3 to W5: by its echo where no view tells; AHEAD of a copy with which nobody has gone on, however long."""
+    """BA23: by its echo where no view tells; AHEAD of a copy with which nobody has gone on, however long."""
     world = World(["c1"], ["n1"])
     disk = MemoryDisk()
     with_disk(world, disk)

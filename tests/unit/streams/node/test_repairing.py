@@ -1,4 +1,4 @@
-"""A service has the replicas of a table compared, and waits for the end (DESIGN §4.6)."""
+"""A service has the replicas of a table compared, and waits for the end (docs/design/repair.md)."""
 
 from collections.abc import Iterator
 
@@ -37,7 +37,7 @@ def declare(cluster: LocalCluster, name: str, *columns: str) -> None:
 
 
 def test_the_end_of_a_session_is_given_whatever_it_is(cluster: LocalCluster) -> None:
-    """Scenario 13: replicas of other columns end FAILED, before anybody is asked for anything."""
+    """RE14: replicas of other columns end FAILED, before anybody is asked for anything."""
     with cluster.node("n1") as node:
         declare(cluster, "a", "id", "price")
         declare(cluster, "b", "id")
@@ -48,7 +48,7 @@ def test_the_end_of_a_session_is_given_whatever_it_is(cluster: LocalCluster) -> 
 
 
 def test_a_table_without_neighbours_is_skipped_and_that_is_neither_success_nor_failure(cluster: LocalCluster) -> None:
-    """A.2.1: "no neighbours" must not be read as either."""
+    """RE10: "no neighbours" must not be read as either."""
     with cluster.node("n1") as node:
         declare(cluster, "a", "id")
         row = node.repair(PREVIEW, timeout_s=30.0)
@@ -56,7 +56,7 @@ def test_a_table_without_neighbours_is_skipped_and_that_is_neither_success_nor_f
 
 
 def test_a_table_that_nobody_serves_is_refused(cluster: LocalCluster) -> None:
-    """D.6: nothing is opened for it."""
+    """RE28: nothing is opened for it."""
     with cluster.node("n1") as node, pytest.raises(Refused, match="No replica of a table") as refused:
         node.repair(PREVIEW, timeout_s=30.0)
     assert refused.value.code == "UNKNOWN_TABLE"

@@ -1,4 +1,4 @@
-"""Tables, views and rights as a service of the real node client sees them while they change (DESIGN §4.5, B4, B6)."""
+"""Tables, views and rights as a service of the real node client sees them while they change (docs/design/tables.md)."""
 
 import asyncio
 import logging
@@ -51,7 +51,7 @@ def ttl(ttl_ms: int) -> Statement:
 
 
 def test_what_is_changed_is_so_on_every_node(shop: Shop) -> None:
-    """V3: one round trip with all up, without time passing."""
+    """TA15: one round trip with all up, without time passing."""
     before = shop.cluster.clock.monotonic_ns()
     number = shop.cluster.change(alter(ORDERS, add("city")))
     assert shop.cluster.clock.monotonic_ns() == before
@@ -61,7 +61,7 @@ def test_what_is_changed_is_so_on_every_node(shop: Shop) -> None:
 
 
 def test_a_node_that_is_cut_off_refuses_until_it_has_caught_up(shop: Shop) -> None:
-    """F1, N21: the change goes on without it, and nobody is ever answered from the former definition."""
+    """TA18: the change goes on without it, and nobody is ever answered from the former definition."""
     with shop.cluster.cut_off("n2"):
         shop.cluster.change(alter(ORDERS, drop_column("note")))
         assert columns(shop.one.table(ORDERS)) == ["id"]
@@ -77,7 +77,7 @@ def test_a_node_that_is_cut_off_refuses_until_it_has_caught_up(shop: Shop) -> No
 
 
 def test_until_it_is_fenced_a_node_that_is_cut_off_answers_and_the_change_waits(shop: Shop) -> None:
-    """V7: a commit would make its answers wrong, so there is none."""
+    """TA15: a commit would make its answers wrong, so there is none."""
     with shop.cluster.cut_off("n2"):
         number = shop.cluster.change(drop(), wait=False)
         shop.cluster.advance(1)
@@ -94,13 +94,13 @@ def test_until_it_is_fenced_a_node_that_is_cut_off_answers_and_the_change_waits(
 
 
 def test_a_read_that_sees_its_table_go_fails_at_its_end(shop: Shop) -> None:
-    """B6.5: valid at the end, or not answered."""
+    """TA28: valid at the end, or not answered."""
     with pytest.raises(BeingDeleted), shop.one.using(ORDERS):
         shop.cluster.change(drop())
 
 
 def test_a_read_during_which_another_table_got_the_name_fails_at_its_end(shop: Shop) -> None:
-    """B8: create-drop-create of one name."""
+    """TA28: create-drop-create of one name."""
     with ExitStack() as reading:
         reading.enter_context(shop.one.using(ORDERS))
         shop.cluster.change(drop())
@@ -110,7 +110,7 @@ def test_a_read_during_which_another_table_got_the_name_fails_at_its_end(shop: S
 
 
 def test_a_read_during_which_its_table_was_altered_fails_at_its_end(shop: Shop) -> None:
-    """I3: also while the change is only prepared, for it may be committed elsewhere by now."""
+    """TA28: also while the change is only prepared, for it may be committed elsewhere by now."""
     with pytest.raises(BeingAltered), shop.one.using(ORDERS):
         shop.cluster.change(alter(ORDERS, add("city")))
     with shop.cluster.cut_off("n2"), pytest.raises(BeingAltered), shop.one.using(ORDERS):
@@ -118,7 +118,7 @@ def test_a_read_during_which_its_table_was_altered_fails_at_its_end(shop: Shop) 
 
 
 def test_a_read_that_begins_behind_the_preparation_outlives_the_commit(shop: Shop) -> None:
-    """B4: what is served meanwhile suits what follows."""
+    """TA23: what is served meanwhile suits what follows."""
     with shop.cluster.cut_off("n2"):
         number = shop.cluster.change(alter(ORDERS, add("city")), wait=False)
         with shop.one.using(ORDERS) as found:
@@ -128,7 +128,7 @@ def test_a_read_that_begins_behind_the_preparation_outlives_the_commit(shop: Sho
 
 
 def test_a_read_that_fails_by_itself_says_its_own_error(shop: Shop) -> None:
-    """N22: nobody hides what went wrong."""
+    """Nobody hides what went wrong."""
 
     def fail() -> None:
         shop.cluster.change(drop())
@@ -139,7 +139,7 @@ def test_a_read_that_fails_by_itself_says_its_own_error(shop: Shop) -> None:
 
 
 def test_a_read_over_the_end_of_a_lease_fails_though_the_table_is_the_same(shop: Shop) -> None:
-    """B6.5: another generation proves nothing about the time between."""
+    """TA28: another generation proves nothing about the time between."""
     with ExitStack() as reading:
         reading.enter_context(shop.one.using(ORDERS))
         with shop.cluster.leases_expired():
@@ -151,7 +151,7 @@ def test_a_read_over_the_end_of_a_lease_fails_though_the_table_is_the_same(shop:
 
 
 def test_a_write_carries_the_incarnation_of_its_table(shop: Shop) -> None:
-    """B6.6: a store knows a write of a former table by its token, however late it arrives."""
+    """TA29: a store knows a write of a former table by its token, however late it arrives."""
     with shop.one.writing(ORDERS) as before:
         pass
     shop.cluster.change(drop())
@@ -165,7 +165,7 @@ def test_a_write_carries_the_incarnation_of_its_table(shop: Shop) -> None:
 
 
 def test_a_write_must_suit_both_definitions_while_one_is_prepared(shop: Shop) -> None:
-    """B4: otherwise it is tried again."""
+    """TA23: otherwise it is tried again."""
     with shop.cluster.cut_off("n2"):
         shop.cluster.change(alter(ORDERS, add("city"), drop_column("note")), wait=False)
         with shop.one.writing(ORDERS) as found:
@@ -175,7 +175,7 @@ def test_a_write_must_suit_both_definitions_while_one_is_prepared(shop: Shop) ->
 
 
 def test_both_names_of_a_table_that_is_renamed_are_refused_for_a_moment(shop: Shop) -> None:
-    """B4: then it is there under the new one."""
+    """TA24: then it is there under the new one."""
     incarnation = shop.one.table(ORDERS).incarnation
     with shop.cluster.cut_off("n2"):
         shop.cluster.change(rename(ORDERS, "shop.sales"), wait=False)
@@ -188,7 +188,7 @@ def test_both_names_of_a_table_that_is_renamed_are_refused_for_a_moment(shop: Sh
 
 
 def test_a_right_that_is_taken_away_is_honoured_by_nobody(shop: Shop) -> None:
-    """N19: the revocation is in force everywhere when it is committed; who is cut off fails closed."""
+    """TA26: the revocation is in force everywhere when it is committed; who is cut off fails closed."""
     name = f"ada@{ORDERS}"
     shop.cluster.change(grant(name))
     assert shop.two.allows("ada", READ, ORDERS)
@@ -206,7 +206,7 @@ def test_a_right_that_is_taken_away_is_honoured_by_nobody(shop: Shop) -> None:
 
 
 def test_nobody_is_denied_by_a_node_that_has_not_heard_of_the_grant(shop: Shop) -> None:
-    """N25: the asker says from which position it knows of it."""
+    """TA27: the asker says from which position it knows of it."""
     with shop.cluster.cut_off("n2"):
         number = shop.cluster.change(grant(f"ada@{ORDERS}"), wait=False)
         assert not shop.two.allows("ada", READ, ORDERS)
@@ -220,7 +220,7 @@ def test_nobody_is_denied_by_a_node_that_has_not_heard_of_the_grant(shop: Shop) 
 
 
 def test_a_node_may_serve_tables_stale_with_their_age_but_never_writes_or_rights(shop: Shop) -> None:
-    """N30: a choice per kind; what is stale says how old it may be."""
+    """TA30: a choice per kind; what is stale says how old it may be."""
     stale = shop.join("n3", serve_stale=(ObjectKind.TABLE,))
     assert stale.table(ORDERS).age_ms is None
     with shop.cluster.cut_off("n3"):
@@ -246,20 +246,20 @@ def test_a_node_may_serve_tables_stale_with_their_age_but_never_writes_or_rights
 
 
 def test_a_read_that_began_under_the_lease_does_not_become_a_stale_one(shop: Shop) -> None:
-    """N30: it was not labelled."""
+    """TA30: it was not labelled."""
     stale = shop.join("n3", serve_stale=(ObjectKind.TABLE,))
     with pytest.raises(Fenced), shop.cluster.cut_off("n3"), stale.using(ORDERS):
         shop.cluster.advance(3)
 
 
 def test_rights_cannot_be_served_stale(shop: Shop) -> None:
-    """N19, N30: grants always fail closed."""
+    """TA30: grants always fail closed."""
     with pytest.raises(BadInput, match="GRANT"):
         shop.cluster.node("n3", serve_stale=(ObjectKind.TABLE, ObjectKind.GRANT))
 
 
 def test_nothing_expires_while_that_is_not_proven(shop: Shop) -> None:
-    """B2: while fenced the time to live never deletes; nor of what is unknown, or created, or dropped."""
+    """TA25: while fenced the time to live never deletes; nor of what is unknown, or created, or dropped."""
     shop.cluster.change(ttl(60_000))
     assert shop.two.ttl_ms(ORDERS) == 60_000
     assert shop.two.ttl_ms("shop.other") is None
@@ -278,7 +278,7 @@ def test_nothing_expires_while_that_is_not_proven(shop: Shop) -> None:
 
 
 def test_heartbeats_depend_on_nothing_that_a_fence_blocks(shop: Shop) -> None:
-    """B6.8, N23, F1: every guard refuses, and the node beats on and so comes back by itself."""
+    """TA18: every guard refuses, and the node beats on and so comes back by itself."""
     node = shop.one
     shop.cluster.stop_coordinator()
     shop.cluster.advance(3)
@@ -304,7 +304,7 @@ def test_heartbeats_depend_on_nothing_that_a_fence_blocks(shop: Shop) -> None:
 
 
 def test_what_was_never_entered_or_is_closed_serves_nothing(shop: Shop) -> None:
-    """B6.10: a node begins fenced."""
+    """TA18: a node begins fenced."""
     with shop.cluster.node("n3", serve_stale=(ObjectKind.TABLE,)) as node:
         node.table(ORDERS)
     with pytest.raises(Fenced):
@@ -313,7 +313,7 @@ def test_what_was_never_entered_or_is_closed_serves_nothing(shop: Shop) -> None:
 
 
 def test_a_view_is_seen_through_its_table(shop: Shop) -> None:
-    """B4: on every node, with the table's columns."""
+    """TA9: on every node, with the table's columns."""
     shop.cluster.change(view("shop.notes", ORDERS, "note"))
     found = shop.two.view("shop.notes")
     assert [each.name for each in found.columns] == ["note"]
@@ -327,7 +327,7 @@ def test_a_view_is_seen_through_its_table(shop: Shop) -> None:
 def test_a_read_through_a_view_fails_if_the_view_or_its_table_is_another_at_its_end(
     shop: Shop, statements: tuple[Statement, ...]
 ) -> None:
-    """B6.5: what it shows is the table's."""
+    """TA28: what it shows is the table's."""
     shop.cluster.change(alter(ORDERS, add("count", INT)), view("shop.notes", ORDERS, "note"))
     with shop.one.viewing("shop.notes") as found:
         assert found.table == shop.one.table(ORDERS)
@@ -336,7 +336,7 @@ def test_a_read_through_a_view_fails_if_the_view_or_its_table_is_another_at_its_
 
 
 def test_a_client_answers_from_what_it_has_applied_and_says_how_old_that_is(shop: Shop) -> None:
-    """DESIGN 4.5: nobody waits for it; what it may not do is to let data expire."""
+    """TA30: nobody waits for it; what it may not do is to let data expire."""
     client = shop.join("c1", kind=NodeKind.CLIENT)
     with shop.cluster.cut_off("c1"):
         shop.cluster.change(alter(ORDERS, add("city")))
@@ -397,7 +397,7 @@ def asked(shop: Shop) -> tuple[Shop, Node]:
 def test_a_client_that_is_cut_off_is_as_old_as_it_says_and_fails_closed_behind_the_fence(
     asked: tuple[Shop, Node],
 ) -> None:
-    """4.5: everything that it could say is revoked, dropped and removed meanwhile; `max_age_s` takes it all the same,
+    """TA30: everything that it could say is revoked, dropped and removed meanwhile; `max_age_s` takes it all the same,
     labelled, and no older than it says."""
     shop, client = asked
     for name, look in LOOKS:
@@ -487,7 +487,7 @@ def test_a_read_of_a_client_that_outlives_the_fence_is_not_answered(asked: tuple
 
 
 def test_a_fenced_server_answers_who_takes_an_older_answer_but_not_for_rights(asked: tuple[Shop, Node]) -> None:
-    """B6.8: its word on a right is proven or not given."""
+    """TA30: its word on a right is proven or not given."""
     shop, _ = asked
     shop.cluster.change(database("more"))
     with shop.cluster.leases_expired():
@@ -514,7 +514,7 @@ def test_an_honoured_right_of_before_is_logged(asked: tuple[Shop, Node], caplog:
 def test_whoever_knows_of_a_position_is_not_answered_from_before_it(
     asked: tuple[Shop, Node], look: Callable[..., object]
 ) -> None:
-    """N25: types too."""
+    """TA27: types too."""
     shop, client = asked
     with shop.cluster.cut_off("c1"):
         number = shop.cluster.change(database("more"))
@@ -524,7 +524,7 @@ def test_whoever_knows_of_a_position_is_not_answered_from_before_it(
 
 
 def test_who_must_see_a_change_waits_until_its_node_has_applied_it(shop: Shop) -> None:
-    """N25: and is told when that takes too long."""
+    """TA27: and is told when that takes too long."""
     with shop.cluster.cut_off("n2"):
         number = shop.cluster.change(alter(ORDERS, add("city")), wait=False)
         with pytest.raises(NotCaughtUp, match=f"not {number} yet"):
@@ -534,7 +534,7 @@ def test_who_must_see_a_change_waits_until_its_node_has_applied_it(shop: Shop) -
 
 
 def test_an_asyncio_node_uses_tables_in_the_same_way(shop: Shop) -> None:
-    """DESIGN 4.5: the guards wait for nobody; `async with` and `with` are the same."""
+    """The guards wait for nobody; `async with` and `with` are the same."""
     asyncio.run(_use_tables(shop))
 
 
@@ -553,7 +553,7 @@ async def _use_tables(shop: Shop) -> None:
 
 
 def test_many_readers_see_no_definition_behind_its_commit(shop: Shop) -> None:
-    """I1, I3: readers in threads, while a table is altered again and again; each reading that ends in order has used a
+    """TA23: readers in threads, while a table is altered again and again; each reading that ends in order has used a
     version at least as new as the last one that was committed before it began."""
     committed, stopping, wrong = [1], threading.Event(), list[str]()
     rounds = [0, 0]

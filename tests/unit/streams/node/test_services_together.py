@@ -1,4 +1,4 @@
-"""Several services in one cluster: one that hangs, and holds nothing of a group, delays nobody who does (issue 23)."""
+"""Several services in one cluster: one that hangs, and holds nothing of a group, delays nobody who does."""
 
 import re
 import threading
@@ -90,7 +90,7 @@ def test_a_hook_that_really_blocks_delays_no_other_either(services: Services) ->
 
 
 def test_who_hangs_beats_until_its_lease_is_over_and_comes_back(services: Services) -> None:
-    """DESIGN 4.1: it is renewed as long as it may still catch up; then it is out like any other, and joins anew."""
+    """LE14: it is renewed as long as it may still catch up; then it is out like any other, and joins anew."""
     with services.reports as reports:
         with services.cluster.hung("reports"):
             a = services.join("a")

@@ -52,7 +52,7 @@ def phase_of(session: Session) -> Phase:
     return session.core.phase
 
 
-# Death certificates (4.1).
+# Death certificates (LE32).
 
 
 def test_an_incarnation_is_announced_before_it_asks_to_join() -> None:
@@ -139,7 +139,7 @@ def test_a_node_that_is_declared_dead_although_it_lives_joins_again() -> None:
     assert session.failure is None
 
 
-# Heartbeats and echoes (K9, 4.1).
+# Heartbeats and echoes (K9, LE2).
 
 
 def test_the_beat_may_be_asked_for_while_the_first_decision_is_being_folded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -163,7 +163,7 @@ def test_the_beat_may_be_asked_for_while_the_first_decision_is_being_folded(monk
 
 
 def test_a_node_acknowledges_at_once_what_asks_for_it() -> None:
-    """K9: an early heartbeat with position and hash, without time passing."""
+    """LE4: an early heartbeat with position and hash, without time passing."""
     world = World(["c1"], ["n1", "n2"])
     before = len(heartbeats(world, "n2"))
     world.propose("n1", CUSTOMER)
@@ -175,7 +175,7 @@ def test_a_node_acknowledges_at_once_what_asks_for_it() -> None:
 
 
 def test_the_next_beat_is_due_by_when_this_one_began(monkeypatch: pytest.MonkeyPatch) -> None:
-    """4.1: a producer that takes its time, or a thread that is not run, makes no beat later than it is due."""
+    """A producer that takes its time, or a thread that is not run, makes no beat later than it is due."""
     world = World(["c1"], ["n1"])
     session = world.nodes["n1"].session
     append = InMemoryWriter.append
@@ -195,7 +195,7 @@ def test_the_next_beat_is_due_by_when_this_one_began(monkeypatch: pytest.MonkeyP
 
 
 def test_acknowledgements_are_coalesced() -> None:
-    """K9: however many decisions were read in one step, they are acknowledged by one heartbeat."""
+    """LE4: however many decisions were read in one step, they are acknowledged by one heartbeat."""
     world = World(["c1"], ["n1", "n2"])
     world.process("n2").paused = True
     for number in range(5):
@@ -207,7 +207,7 @@ def test_acknowledgements_are_coalesced() -> None:
 
 
 def test_an_echo_counts_only_after_the_hooks_of_everything_before_it() -> None:
-    """4.1: a node that passes a check has applied all that stands before the echo, hooks included."""
+    """LE2: a node that passes a check has applied all that stands before the echo, hooks included."""
     world = World(["c1"], ["n1"])
     seen: list[tuple[str, bool, int]] = []
 
@@ -484,7 +484,7 @@ def test_a_caller_may_give_up_at_any_moment() -> None:
 
 
 def test_when_no_condition_can_hold_any_more_every_wait_ends() -> None:
-    """I8: every waiter ends; those who come later are told at once."""
+    """ME22: every waiter ends; those who come later are told at once."""
     waits = Waits()
     before: Future[int] = waits.when(lambda: None)
     gone: Future[int] = waits.when(lambda: None)
@@ -622,7 +622,7 @@ def test_a_release_that_the_producer_did_not_take_is_said_later() -> None:
         assert [each.is_release for each in heartbeats(world, "n1")].count(True) == 1
 
 
-# Single maps (4.3.2).
+# Single maps (EX31).
 
 
 def test_a_map_that_did_not_reach_the_log_is_sent_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -659,7 +659,7 @@ def test_a_map_that_did_not_reach_the_log_is_sent_again(monkeypatch: pytest.Monk
 
 
 def test_a_copy_of_a_folder_is_another_folder(tmp_path: Path) -> None:
-    """4.1: its lock says nothing of the process that holds the original's, and must not put that one out."""
+    """LE23: its lock says nothing of the process that holds the original's, and must not put that one out."""
     original = FolderLock(tmp_path / "data", "n1")
     told = original.acquire()
     shutil.copytree(tmp_path / "data", tmp_path / "copy")
@@ -672,7 +672,7 @@ def test_a_copy_of_a_folder_is_another_folder(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("seal", "phase"), [(seal_of(SECRET), Phase.MEMBER), (b"another one's", Phase.JOINING)])
 def test_a_joining_in_ones_name_counts_only_with_ones_seal(seal: bytes, phase: Phase) -> None:
-    """4.1: incarnations stand in the log while they wait, so somebody else can join as one of them; whoever took that
+    """LE21: incarnations stand in the log while they wait, so somebody else can join as one of them; whoever took that
     for its own would serve under a lease that the other can end."""
     chronicle = Chronicle().start()
     core = NodeCore(NodeId("n1"), (m.FENCING,))
@@ -689,7 +689,7 @@ def test_a_joining_in_ones_name_counts_only_with_ones_seal(seal: bytes, phase: P
 
 
 def test_no_secret_is_shown_from_a_copy_of_the_folder() -> None:
-    """4.1: a copy has the key of the original, which may be alive; what would prove nothing is not shown, for all read
+    """LE23: a copy has the key of the original, which may be alive; what would prove nothing is not shown, for all read
     the log."""
     world = World(["c1"])
     world.settle()

@@ -1,4 +1,4 @@
-"""Partitions as a service of the real node client sees them: guards, hooks, routes, reports (DESIGN §4.3)."""
+"""Partitions as a service of the real node client sees them: guards, hooks, routes, reports."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
@@ -89,7 +89,7 @@ def handed_over(newcomer: Shard, former: str) -> int:
 
 
 def test_every_partition_has_one_node_that_acts() -> None:
-    """PI4: by the guards themselves, and as everybody is told."""
+    """EX12: by the guards themselves, and as everybody is told."""
     with shared("n1", "n2", "n3") as cluster:
         acts = {name: shard.acts_for() for name, shard in cluster.shards.items()}
         assert sorted(partition for each in acts.values() for partition in each) == list(range(PARTITIONS))
@@ -102,7 +102,7 @@ def test_every_partition_has_one_node_that_acts() -> None:
 
 
 def test_a_joiner_loads_takes_over_and_the_rest_is_cleared() -> None:
-    """L1, PI7: it is told what to hold, acts when it has loaded; who is no longer needed is told to clear."""
+    """EX13, EX16: it is told what to hold, acts when it has loaded; who is no longer needed is told to clear."""
     with shared("n1", "n2", "n3") as cluster:
         before = cluster.primaries()
         newcomer = cluster.join("n4", is_slow=True)
@@ -141,7 +141,7 @@ def test_what_a_joiner_reports_costs_as_much_as_it_loads(monkeypatch: pytest.Mon
 
 
 def test_a_hand_over_waits_for_what_runs_and_lets_nothing_begin() -> None:
-    """4.3.5: the guard's end is the drain; meanwhile the former primary refuses, and the next one does not act yet."""
+    """EX14: the guard's end is the drain; meanwhile the former primary refuses, and the next one does not act yet."""
     with shared("n1", "n2") as cluster:
         newcomer = cluster.join("n3", is_slow=True)
         partition = handed_over(newcomer, "n1")
@@ -166,7 +166,7 @@ def test_a_hand_over_waits_for_what_runs_and_lets_nothing_begin() -> None:
 
 
 def test_what_begins_while_a_hand_over_is_being_applied_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """4.3.5: an operation of a former hand-over ends between the folding of the next one and its adoption, and asks
+    """EX14: an operation of a former hand-over ends between the folding of the next one and its adoption, and asks
     what has drained; then one begins that this next one must wait for."""
     with shared("n1", "n2") as cluster:
         newcomer = cluster.join("n3", is_slow=True)
@@ -195,7 +195,7 @@ def test_what_begins_while_a_hand_over_is_being_applied_is_waited_for(monkeypatc
 
 
 def test_an_operation_that_outlives_the_wait_has_not_happened() -> None:
-    """4.3.5, DS8: after proceed_ms the next primary acts, and the former one's guard says so at its end."""
+    """EX15, DS8: after proceed_ms the next primary acts, and the former one's guard says so at its end."""
     with shared("n1", "n2") as cluster:
         newcomer = cluster.join("n3", is_slow=True)
         partition = handed_over(newcomer, "n1")
@@ -210,7 +210,7 @@ def test_an_operation_that_outlives_the_wait_has_not_happened() -> None:
 
 
 def test_when_a_node_dies_others_act_at_once() -> None:
-    """4.3.7: nobody is asked; what it acted for, its backups act for under new tokens."""
+    """EX25: nobody is asked; what it acted for, its backups act for under new tokens."""
     with shared("n1", "n2", "n3") as cluster:
         gone = {partition for partition, primary in cluster.primaries().items() if primary == "n2"}
         asked = cluster.shards["n1"].asked
@@ -222,7 +222,7 @@ def test_when_a_node_dies_others_act_at_once() -> None:
 
 
 def test_what_is_lost_refuses_whoever_comes() -> None:
-    """DS2, O4: no write begins it empty, and an owner that returns without its copies ends nothing."""
+    """DS2: no write begins it empty, and an owner that returns without its copies ends nothing."""
     with shared("n1", "n2", backups=0) as cluster:
         gone = tuple(partition for partition, primary in cluster.primaries().items() if primary == "n2")
         survivor = cluster.shards["n1"].node
@@ -256,7 +256,7 @@ def test_an_owner_that_returns_with_its_copies_ends_the_loss(has_folder: bool, t
 
 
 def test_read_only_safe_refuses_all_writes_while_anything_is_lost() -> None:
-    """O3's table: reads of others go on."""
+    """EX18: reads of others go on."""
     with shared("n1", "n2", backups=0, loss=LossPolicy.READ_ONLY_SAFE) as cluster:
         gone = {partition for partition, primary in cluster.primaries().items() if primary == "n2"}
         survivor = cluster.shards["n1"].node
@@ -282,7 +282,7 @@ def test_a_key_is_routed_to_who_serves_it() -> None:
 
 
 def test_a_fenced_node_acts_for_nothing() -> None:
-    """4.1: the guard asks the lease before and after."""
+    """LE9: the guard asks the lease before and after."""
     with shared("n1", "n2") as cluster:
         node = cluster.shards["n1"].node
         partition = next(iter(cluster.shards["n1"].acts_for()))
@@ -313,7 +313,7 @@ def test_unknown_groups_and_partitions_are_said_to_be() -> None:
 
 
 def test_of_a_group_that_is_dropped_a_service_hears_that_nobody_holds_it() -> None:
-    """B12: there is no copy left to be cleared; a store that heard nothing would keep its rows for ever."""
+    """EX8: there is no copy left to be cleared; a store that heard nothing would keep its rows for ever."""
     with shared("a", "b") as cluster:
         told: list[PartitionView] = []
         node = cluster.shards["a"].node

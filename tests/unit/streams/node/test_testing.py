@@ -55,7 +55,7 @@ def test_a_lease_lasts_while_time_passes_and_ends_in_a_cut(cluster: LocalCluster
 def test_a_node_that_is_cut_off_for_long_is_put_out_and_comes_back_as_another_incarnation(
     cluster: LocalCluster,
 ) -> None:
-    """DESIGN 4.1: out after fence and margin; it returns only through the log."""
+    """LE24: out after fence and margin; it returns only through the log."""
     with cluster.node("n1") as node:
         first = node.incarnation
         with cluster.cut_off("n1"):

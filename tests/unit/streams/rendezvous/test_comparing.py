@@ -1,4 +1,4 @@
-"""Two trees, and the rows of all replicas: what is told of them (D.5.6, D.5.9)."""
+"""Two trees, and the rows of all replicas: what is told of them (RE21, RE2)."""
 
 import random
 from collections.abc import Mapping, Sequence
@@ -38,7 +38,7 @@ def leaf(bucket: int, rows: int, content: int = 1) -> Leaf:
 
 
 def test_leaves_and_rows_that_differ_are_counted() -> None:
-    """Scenarios 2, 3, 10: of a leaf the larger of both sides' rows."""
+    """RE17, RE21: of a leaf the larger of both sides' rows."""
     one = [leaf(1, 5), leaf(2, 9), leaf(3, 7), leaf(9, 1)]
     other = [leaf(1, 5), leaf(2, 20), leaf(3, 7, 2)]
     told = compared("a", "b", one, other, 8, (FULL,))
@@ -48,7 +48,7 @@ def test_leaves_and_rows_that_differ_are_counted() -> None:
 
 
 def test_the_ranges_of_a_pair_are_few_and_within_what_was_asked() -> None:
-    """Scenario 27 (CASSANDRA-13052): 2^16 leaves of which every other differs."""
+    """RE12 (CASSANDRA-13052): 2^16 leaves of which every other differs."""
     asked = (TokenRange(5, RING // 2 + 7), TokenRange(RING // 2 + 9, RING))
     told = compared("a", "b", [leaf(bucket, 1) for bucket in range(0, 1 << 16, 2)], [], 16, asked)
     assert told.leaves == 1 << 15
@@ -57,7 +57,7 @@ def test_the_ranges_of_a_pair_are_few_and_within_what_was_asked() -> None:
 
 
 def test_rows_between_leaves_that_differ_count_if_they_would_be_sent() -> None:
-    """Scenario 10: ranges that were made fewer hold more rows than what differs."""
+    """RE21: ranges that were made fewer hold more rows than what differs."""
     one = [leaf(bucket, 3) for bucket in range(1 << 14)]
     other = [leaf(bucket, 3, 1 + (bucket % 3 == 0)) for bucket in range(1 << 14)]
     told = compared("a", "b", one, other, 14, (FULL,))
@@ -87,7 +87,7 @@ def test_parts_are_cut_within_the_ranges_that_were_asked_for(monkeypatch: pytest
 
 
 def test_the_pages_hold_what_the_findings_sum_up() -> None:
-    """D.5.8: with their digest."""
+    """RE8: with their digest."""
     told = found(sent(MANY), None, (FULL,), 900, WAY)
     differences = list(items(told.payloads, Difference))
     assert len(differences) == told.findings.rows
@@ -97,7 +97,7 @@ def test_the_pages_hold_what_the_findings_sum_up() -> None:
 
 
 def test_no_differences_take_no_page() -> None:
-    """Scenario 9."""
+    """RE17."""
     told = found(sent({"R1": MANY["R1"], "R2": MANY["R1"]}), None, (FULL,), 600, WAY)
     assert (told.findings.rows, told.findings.pages, told.payloads) == (0, 0, ())
     assert told.findings.digest == digest_of(())
@@ -105,7 +105,7 @@ def test_no_differences_take_no_page() -> None:
 
 @pytest.mark.parametrize("rows", [0, 1, 20, 20_000])
 def test_pages_are_as_full_as_they_may_be(rows: int) -> None:
-    """D.5.8: a record has a limit."""
+    """RE8: a record has a limit."""
     many = [
         Difference(f"[{key}]", key, (Version(("R1",), key, -key, "v" * 40, False),), ("R2",)) for key in range(rows)
     ]
@@ -135,14 +135,14 @@ def test_a_difference_that_no_page_has_room_for_is_refused() -> None:
     ],
 )
 def test_bytes_that_are_no_rows_or_not_these_are_refused(payload: bytes) -> None:
-    """Scenario 27: tokens that nobody has asked for, too."""
+    """RE12: tokens that nobody has asked for, too."""
     with pytest.raises(BadInput):
         answers.digests(payload, (TokenRange(0, 50), TokenRange(60, 70)))
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_the_order_of_rows_and_pages_makes_no_difference(seed: int) -> None:
-    """Scenario 14: validators scan as they like."""
+    """RE22: validators scan as they like."""
     order, mixed = random.Random(seed), dict[str, Sequence[bytes]]()
     for name, rows in order.sample(list(MANY.items()), len(MANY)):
         one_by_one = digests(rows, (FULL,))

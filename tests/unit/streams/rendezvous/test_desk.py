@@ -1,4 +1,4 @@
-"""The thread that compares, at a real coordinator and real validators in memory: what goes wrong around it (D.6)."""
+"""The thread that compares, at a real coordinator and real validators in memory: what goes wrong around it."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -87,7 +87,7 @@ class Around(Site):
 
 
 def test_a_table_is_repaired() -> None:
-    """All of D.6 together: compared, looked at again, sent, written, and equal at a new read point."""
+    """All together: compared, looked at again, sent, written, and equal at a new read point."""
     site = Around()
     asked = site.repair()
     site.settle()
@@ -98,7 +98,7 @@ def test_a_table_is_repaired() -> None:
 
 
 def test_one_that_dies_after_each_turn_comes_to_the_same() -> None:
-    """Scenario 23: each begins with the log and with all pages."""
+    """RE4: each begins with the log and with all pages."""
     site = Around()
     asked = site.repair()
     for _ in range(300):
@@ -175,7 +175,7 @@ def test_no_report_speaks_of_pages_that_are_not_there() -> None:
 
 
 def test_a_report_that_does_not_count_is_not_repeated() -> None:
-    """Scenario 18: the session has ended meanwhile."""
+    """RE6: the session has ended meanwhile."""
     site = Around()
     site.open()
     while not any(row.step and row.step.kind is TaskKind.LEAVES for row in site.segments()):
@@ -283,7 +283,7 @@ def test_pages_that_come_later_put_right_what_another_process_has_sent() -> None
 
 
 def test_records_that_are_no_pages_harm_nobody(caplog: pytest.LogCaptureFixture) -> None:
-    """Scenario 18: they are counted, and said once."""
+    """RE6: they are counted, and said once."""
     site = Around()
     for value in (b"", b"garbage", b"\xc3\x01" + bytes(8), b"garbage"):
         site.world.log.put(Topic.TREES, "x", value)

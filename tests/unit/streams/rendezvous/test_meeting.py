@@ -1,4 +1,4 @@
-"""Which trees meet, whatever order they come in, and what is put aside (A.1, D.6)."""
+"""Which trees meet, whatever order they come in, and what is put aside (RE22, RE6)."""
 
 import random
 from collections.abc import Mapping, Sequence
@@ -132,7 +132,7 @@ def run(site: Site, number: Position, order: random.Random, dies: float = 0.0) -
 
 
 def test_all_trees_are_there_before_any_two_are_compared() -> None:
-    """Scenario 15: then each two, once."""
+    """RE22: then each two, once."""
     site, number = at_leaves(FOUR)
     meeting = Meeting()
     *first, last = site.tasks(number)
@@ -145,7 +145,7 @@ def test_all_trees_are_there_before_any_two_are_compared() -> None:
 
 @pytest.mark.parametrize("replicas", [2, 3, 4])
 def test_n_trees_make_n_times_n_minus_1_by_2_pairs(replicas: int) -> None:
-    """Scenario 15: 2 -> 1."""
+    """RE22: 2 -> 1."""
     site, number = at_leaves(dict(list(FOUR.items())[:replicas]))
     meeting = Meeting()
     told = [one for task in site.tasks(number) for one in answered(site, meeting, task)]
@@ -157,7 +157,7 @@ def test_n_trees_make_n_times_n_minus_1_by_2_pairs(replicas: int) -> None:
 
 @pytest.mark.parametrize("order", [NAMES, NAMES[::-1], ("R2", "R1", "R4", "R3")])
 def test_each_tree_meets_the_initiators_as_soon_as_both_are_there(order: Sequence[str]) -> None:
-    """Scenario 14: whichever of the two comes first."""
+    """RE22: whichever of the two comes first."""
     site, number = at_leaves(FOUR, Rendezvous.EARLY)
     meeting, here, met = Meeting(), set[str](), set[tuple[str, str]]()
     tasks = {task.replica: task for task in site.tasks(number)}
@@ -168,7 +168,7 @@ def test_each_tree_meets_the_initiators_as_soon_as_both_are_there(order: Sequenc
 
 
 def test_a_difference_is_found_in_just_its_leaf() -> None:
-    """Scenarios 2, 3."""
+    """RE17."""
     site, number = at_leaves(FOUR)
     meeting = Meeting()
     told = [pair(one) for task in site.tasks(number) for one in answered(site, meeting, task)]
@@ -205,7 +205,7 @@ definitions = st.builds(
 def test_all_orders_of_arrival_give_equal_findings(
     dies: float, rows: dict[str, Rows], definition: SessionDefinition, seed: int
 ) -> None:
-    """Scenarios 14, 15, 16, 17: and a rendezvous that starts again at any point reports the same."""
+    """RE22, RE5: and a rendezvous that starts again at any point reports the same."""
     outcomes = []
     for chance, likely in ((random.Random(1), 0.0), (random.Random(seed), dies)):
         site = Site(rows)
@@ -223,7 +223,7 @@ def test_all_orders_of_arrival_give_equal_findings(
 
 
 def test_pages_that_come_before_their_question_is_folded_are_kept() -> None:
-    """Scenario 16 (CASSANDRA-3400): before the session, the step, the attempt, the answer."""
+    """RE5 (CASSANDRA-3400): before the session, the step, the attempt, the answer."""
     ahead, number = at_leaves(FOUR)
     sent = [ahead.answer(task) for task in ahead.tasks(number)]
     late = Site(FOUR)
@@ -240,7 +240,7 @@ def test_pages_that_come_before_their_question_is_folded_are_kept() -> None:
 
 
 def test_repeats_change_nothing() -> None:
-    """Scenario 17: redelivered before and after the comparison."""
+    """RE5: redelivered before and after the comparison."""
     site, number = at_leaves({"R1": SAME, "R2": OTHER})
     meeting = Meeting()
     one, two = site.tasks(number)
@@ -256,7 +256,7 @@ def test_repeats_change_nothing() -> None:
 
 
 def test_a_pair_that_the_log_has_is_not_compared_again() -> None:
-    """Scenario 17: by a rendezvous that starts anew; what it missed it does."""
+    """RE5: by a rendezvous that starts anew; what it missed it does."""
     site, number = at_leaves({"R1": SAME, "R2": OTHER, "R3": LESS})
     first, sent = Meeting(), []
     for task in site.tasks(number):
@@ -272,7 +272,7 @@ def test_a_pair_that_the_log_has_is_not_compared_again() -> None:
 
 
 def test_a_late_page_is_put_aside_and_what_has_ended_is_released() -> None:
-    """Scenario 18: of a step that is over, then of a session that has ended."""
+    """RE6: of a step that is over, then of a session that has ended."""
     site, number = at_leaves({"R1": SAME, "R2": OTHER})
     meeting = Meeting()
     tasks = site.tasks(number)
@@ -295,7 +295,7 @@ def test_a_late_page_is_put_aside_and_what_has_ended_is_released() -> None:
 
 
 def test_a_page_of_an_unknown_session_is_counted_and_harms_nobody() -> None:
-    """Scenario 18."""
+    """RE6."""
     site, number = at_leaves({"R1": SAME, "R2": OTHER})
     meeting = Meeting()
     one, two = site.tasks(number)
@@ -307,7 +307,7 @@ def test_a_page_of_an_unknown_session_is_counted_and_harms_nobody() -> None:
 
 
 def test_a_session_that_never_comes_is_let_go() -> None:
-    """Scenario 18: its number is folded, and is something else."""
+    """RE6: its number is folded, and is something else."""
     site, number = at_leaves({"R1": SAME, "R2": OTHER})
     meeting = Meeting()
     future = TaskId(Position(site.position + 1), 0, 1, "R1", 1)
@@ -319,7 +319,7 @@ def test_a_session_that_never_comes_is_let_go() -> None:
 
 
 def test_an_older_attempt_is_ignored_and_a_newer_one_is_waited_for() -> None:
-    """Scenario 18."""
+    """RE6."""
     site, number = at_leaves({"R1": SAME, "R2": OTHER})
     meeting = Meeting()
     one, two = site.tasks(number)
@@ -343,7 +343,7 @@ def test_an_older_attempt_is_ignored_and_a_newer_one_is_waited_for() -> None:
 
 
 def test_a_tree_of_another_spec_is_put_aside_and_nothing_is_called_different() -> None:
-    """Scenario 33: bits, columns, strength, whatever it is."""
+    """RE13: bits, columns, strength, whatever it is."""
     site, number = at_leaves({"R1": SAME, "R2": SAME})
     meeting = Meeting()
     one, two = site.tasks(number)
@@ -360,7 +360,7 @@ def test_a_tree_of_another_spec_is_put_aside_and_nothing_is_called_different() -
 
 
 def test_another_spec_is_found_out_when_the_session_is_known() -> None:
-    """Scenarios 16 and 33 together."""
+    """RE5, RE13 together."""
     ahead, number = at_leaves({"R1": SAME, "R2": SAME})
     one, _ = ahead.tasks(number)
     foreign = pages(one, PageKind.LEAVES, [b""], bytes(16))
@@ -375,7 +375,7 @@ def test_another_spec_is_found_out_when_the_session_is_known() -> None:
 
 @pytest.mark.parametrize("kind", [PageKind.DIGESTS, PageKind.FINDINGS, PageKind.UNKNOWN])
 def test_the_answer_to_another_question_is_put_aside(kind: PageKind) -> None:
-    """D.6: a tree is asked for."""
+    """RE6: a tree is asked for."""
     site, number = at_leaves({"R1": SAME, "R2": SAME})
     one, _ = site.tasks(number)
     found = pages(one, kind, [b"\x90"], site.spec(number).id)
@@ -414,7 +414,7 @@ CASES = [
 
 @pytest.mark.parametrize("case", CASES)
 def test_hostile_pages_are_put_aside_and_an_honest_life_is_compared(case: str) -> None:
-    """Scenarios 17, 22: never an exception; another life's pages do not mix with these."""
+    """RE5, RE7: never an exception; another life's pages do not mix with these."""
     site, number = at_leaves({"R1": SAME, "R2": OTHER})
     meeting = Meeting()
     one, two = site.tasks(number)
@@ -432,7 +432,7 @@ def test_hostile_pages_are_put_aside_and_an_honest_life_is_compared(case: str) -
 
 
 def test_pages_of_two_lives_never_mix() -> None:
-    """D.6: half of one and half of the other are nothing, though they are equal."""
+    """RE8: half of one and half of the other are nothing, though they are equal."""
     site, number = at_leaves({"R1": SAME, "R2": OTHER})
     meeting = Meeting()
     one, two = site.tasks(number)
@@ -446,7 +446,7 @@ def test_pages_of_two_lives_never_mix() -> None:
 
 
 def test_only_the_tree_that_the_log_names_is_compared() -> None:
-    """Scenario 17: two lives have answered one attempt, at different read points."""
+    """RE8: two lives have answered one attempt, at different read points."""
     site, number = at_leaves({"R1": SAME, "R2": OTHER})
     meeting = Meeting()
     one, two = site.tasks(number)
@@ -462,7 +462,7 @@ def test_only_the_tree_that_the_log_names_is_compared() -> None:
 
 
 def test_a_tree_with_leaves_that_nobody_asked_for_is_put_aside() -> None:
-    """Scenario 27 (CASSANDRA-13052): though its root is the one that its validator has reported."""
+    """RE12 (CASSANDRA-13052): though its root is the one that its validator has reported."""
     site, number = at_leaves({"R1": SAME, "R2": OTHER})
     meeting = Meeting()
     one, two = site.tasks(number)
@@ -476,7 +476,7 @@ def test_a_tree_with_leaves_that_nobody_asked_for_is_put_aside() -> None:
 
 
 def test_a_tree_without_pages_is_the_empty_one_or_nothing() -> None:
-    """Scenarios 9, 10."""
+    """RE17."""
     for rows, is_told in (({}, True), (SAME, False)):
         site, number = at_leaves({"R1": SAME, "R2": rows})
         meeting = Meeting()
@@ -518,7 +518,7 @@ def at_digests(rows: Mapping[str, Rows], *, repairs: bool = False) -> tuple[Site
 
 
 def test_rows_are_compared_over_all_replicas_at_once() -> None:
-    """Scenarios 2, 3, 4 with votes."""
+    """RE2 with votes."""
     site, number, meeting = at_digests({**FOUR, "R4": {**SAME, 77: 1}})
     *first, last = site.tasks(number)
     for task in first:
@@ -532,7 +532,7 @@ def test_rows_are_compared_over_all_replicas_at_once() -> None:
 
 
 def test_a_recheck_keeps_what_lasts_and_counts_what_is_gone() -> None:
-    """Scenario 31: and leaves out what has begun to differ."""
+    """RE20: and leaves out what has begun to differ."""
     site, number, meeting = at_digests({"R1": {**SAME, 7: 2, 9: 2}, "R2": SAME})
     for task in site.tasks(number):
         for found in answered(site, meeting, task):
@@ -551,7 +551,7 @@ def test_a_recheck_keeps_what_lasts_and_counts_what_is_gone() -> None:
 
 
 def test_a_recheck_waits_for_the_findings_that_it_is_about() -> None:
-    """Scenario 31: a rendezvous that has started again has to read its own pages first."""
+    """RE20: a rendezvous that has started again has to read its own pages first."""
     site, number, meeting = at_digests({"R1": {**SAME, 7: 2}, "R2": SAME})
     told = [one for task in site.tasks(number) for one in answered(site, meeting, task)]
     assert site.take(told[0]) == ""
@@ -568,7 +568,7 @@ def test_a_recheck_waits_for_the_findings_that_it_is_about() -> None:
 
 
 def test_digests_that_cannot_be_read_are_put_aside_once() -> None:
-    """Scenario 22: though the log has their digest."""
+    """RE7: though the log has their digest."""
     site, number, meeting = at_digests({"R1": {**SAME, 7: 2}, "R2": SAME})
     one, two = site.tasks(number)
     assert answered(site, meeting, one) == []
@@ -582,7 +582,7 @@ def test_digests_that_cannot_be_read_are_put_aside_once() -> None:
 
 
 def test_a_session_that_repairs_is_told_what_would_be_copied() -> None:
-    """D.5.9: by its policy."""
+    """RE2: by its policy."""
     site, number, meeting = at_digests({"R1": {**SAME, 7: 2}, "R2": LESS}, repairs=True)
     told = [one for task in site.tasks(number) for one in answered(site, meeting, task)]
     assert [(copy.source, copy.target, copy.rows) for copy in findings(told[0]).copies] == [("R1", "R2", 2)]
@@ -669,7 +669,7 @@ junk = st.builds(
 @settings(deadline=None)
 @given(st.lists(junk, max_size=30), st.booleans())
 def test_whatever_comes_nothing_is_raised_and_honest_trees_meet(given_pages: list[TreePage], knows_spec: bool) -> None:
-    """Scenarios 17, 18, 22, 33."""
+    """RE5, RE6, RE7, RE13."""
     site, number = at_leaves({"R1": SAME, "R2": OTHER})
     meeting = Meeting(limit=50_000)
     spec_id = site.spec(number).id
@@ -691,7 +691,7 @@ def test_whatever_comes_nothing_is_raised_and_honest_trees_meet(given_pages: lis
 
 
 def test_trees_of_steps_that_are_over_are_due_to_nobody() -> None:
-    """A.1: each pair of attempts is compared once."""
+    """RE22: each pair of attempts is compared once."""
     site, number = at_leaves({"R1": SAME, "R2": SAME})
     meeting = Meeting()
     for task in site.tasks(number):

@@ -245,7 +245,7 @@ class Shared(Cluster):
             self._check(before[group, each.partition], each, when)
 
     def _check(self, before: Ownership, after: Ownership, when: When) -> None:
-        """Every change of a copy is legal (B12), who acts owns (PI3), nobody takes over from a live primary (PI4)."""
+        """Every change of a copy is legal (EX8), who acts owns (EX12), nobody takes over from a live primary (EX12)."""
         for node in {copy.node for copy in (*before.copies, *after.copies)}:
             was, now = before.copy_of(node), after.copy_of(node)
             source, target = was.state if was else None, now.state if now else None

@@ -1,4 +1,4 @@
-"""Ignite's own rule of joining (A1 to A5), small: what a cluster and a node's metastore know, and what it answers."""
+"""Ignite's own rule of joining, small: what a cluster and a node's metastore know, and what it answers."""
 
 import msgspec
 
@@ -12,12 +12,12 @@ def java_hash(text: str) -> int:
 
 
 def hash_of(nodes: set[str] | frozenset[str]) -> int:
-    """A2.1: a sum, so that sets collide as soon as their last characters sum up alike (W1)."""
+    """A sum, so that sets collide as soon as their last characters sum up alike (BA23)."""
     return sum(java_hash(node) for node in nodes)
 
 
 class Baseline(msgspec.Struct, frozen=True):
-    """A1: `history` ends with the current hash; `items` are the histories of the baselines before, by id."""
+    """`history` ends with the current hash; `items` are the histories of the baselines before, by id."""
 
     id: int
     nodes: frozenset[str]
@@ -29,14 +29,14 @@ class Baseline(msgspec.Struct, frozen=True):
         return cls(0, frozenset(nodes), (hash_of(set(nodes)),))
 
     def activated(self, *online: str) -> "Baseline":
-        """A2.2: a hash that is the current one already is not appended (W2)."""
+        """A hash that is the current one already is not appended (BA23)."""
         current = hash_of(self.nodes & set(online))
         if current == self.history[-1]:
             return self
         return msgspec.structs.replace(self, history=(*self.history, current))
 
     def set_to(self, *nodes: str) -> "Baseline":
-        """A2.3: id + 1, and a history that begins anew; the same members are no change (A1.1)."""
+        """Id + 1, and a history that begins anew; the same members are no change (BA11)."""
         if frozenset(nodes) == self.nodes:
             return self
         return Baseline(self.id + 1, frozenset(nodes), (hash_of(set(nodes)),), (*self.items, self.history))
@@ -61,7 +61,7 @@ class Joiner(msgspec.Struct, frozen=True):
 
 
 def validate(cluster: Cluster, joiner: Joiner) -> str:
-    """A5, rows 1 and 3 to 13: ADMIT, or the reason's code."""
+    """Rows 1 and 3 to 13 of its table: ADMIT, or the reason's code."""
     if joiner.is_daemon or joiner.is_client:
         return "ADMIT"
     if not joiner.has_state:

@@ -266,7 +266,7 @@ class History(World):
 
 
 def _check_tasks(decided: Iterable[Decision]) -> None:
-    """What was asked for is never asked for again, and a preview asks for no copies (scenarios 23, 39)."""
+    """What was asked for is never asked for again, and a preview asks for no copies (RE4, RE1)."""
     seen = set()
     previews: set[Position] = set()
     for position, event in enumerate(decided):
@@ -282,7 +282,7 @@ def _check_tasks(decided: Iterable[Decision]) -> None:
 
 def _check_turns(decided: Iterable[Decision]) -> None:
     """A replica has one open task at most, and a session that wants one scan at a time has one, in all its segments
-    together (scenarios 20, 30)."""
+    together (RE25)."""
     is_open: set[TaskId] = set()
     orders: dict[Position, Order] = {}
     scans: set[tuple[Position, int, int]] = set()
@@ -308,7 +308,7 @@ def _check_turns(decided: Iterable[Decision]) -> None:
 
 
 def _check_coverage(decided: Iterable[Decision], world: World) -> None:
-    """Each session has one end, and that covers just what its segments have come to (scenario 39)."""
+    """Each session has one end, and that covers just what its segments have come to (RE1)."""
     plans: dict[tuple[int, int], Ranges] = {}
     counts: dict[int, int] = {}
     covered: dict[int, Ranges] = {}
@@ -338,7 +338,7 @@ def _check_coverage(decided: Iterable[Decision], world: World) -> None:
 
 
 def _check_overlap(decided: Iterable[Decision]) -> None:
-    """No two repairs of the same tokens run at once (scenario 26)."""
+    """No two repairs of the same tokens run at once (RE27)."""
     repairs: dict[int, Ranges] = {}
     for position, event in enumerate(decided):
         match event:

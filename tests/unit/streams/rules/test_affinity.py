@@ -1,4 +1,4 @@
-"""Rendezvous affinity as Apache Ignite computes it: B17, W1-W4 of partition-map-exchange.md.
+"""Rendezvous affinity as Apache Ignite computes it: EX5, EX6, EX7.
 
 The golden file holds what Ignite's own class computed, without neighbours and filters; for these `by_hand` follows the
 rules word by word, one partition and one node at a time, and shares nothing with the code but the numbers.
@@ -39,7 +39,7 @@ def java_hash(text: str) -> int:
 
 
 def mixed(node: str, partition: int) -> int:
-    """W2: Wang's mix, shift by shift, as a signed number."""
+    """EX6: Wang's mix, shift by shift, as a signed number."""
     k = java_hash(node) | partition << 32
     k = (~k + (k << 21)) & INT64
     k ^= k >> 24
@@ -51,7 +51,7 @@ def mixed(node: str, partition: int) -> int:
 
 
 def by_hand(candidates: Sequence[Candidate], placement: Placement, partition: int) -> list[NodeId]:
-    """W2 and W3 as they are written."""
+    """EX6, EX7 as they are written."""
     fit = [one for one in candidates if all(one.attributes.get(name) == value for name, value in placement.node_filter)]
     order = sorted(fit, key=lambda one: (mixed(one.node, partition), one.node))
     copies = min(placement.backups + 1, len(order))
@@ -102,13 +102,13 @@ PLACEMENTS = st.builds(
 
 @pytest.mark.parametrize("line", LINES)
 def test_every_assignment_is_the_one_ignite_computes(line: dict[str, Any]) -> None:
-    """W2: nodes of each partition, primary first."""
+    """EX6: nodes of each partition, primary first."""
     assert assign(line["nodes"], line["partitions"], line["backups"]) == line["assignment"]
 
 
 @pytest.mark.parametrize("line", LINES)
 def test_every_key_lies_where_ignite_puts_it(line: dict[str, Any]) -> None:
-    """W1: String, Integer and Long keys; the count of partitions is a power of two or not."""
+    """EX5: String, Integer and Long keys; the count of partitions is a power of two or not."""
     for key in line["keys"]:
         value = key["key"] if key["kind"] == "String" else int(key["key"])
         assert partition_of(value, line["partitions"], key_type=KEY_TYPES[key["kind"]]) == key["partition"]
@@ -127,7 +127,7 @@ def test_the_golden_file_holds_what_it_must() -> None:
 
 @given(st.text(max_size=5))
 def test_a_text_is_hashed_as_java_hashes_it(text: str) -> None:
-    """W1: over UTF-16 units, so a character outside the basic plane counts as two."""
+    """EX5: over UTF-16 units, so a character outside the basic plane counts as two."""
     assert partition_of(text, 65_000) == abs(signed(java_hash(text), 32)) % 65_000
 
 
@@ -139,7 +139,7 @@ def test_texts_at_the_edges_of_java() -> None:
 
 
 def test_integer_min_value_has_no_absolute_value_in_java_but_its_remainder_has() -> None:
-    """W1: Integer.MIN_VALUE, as a key and as a text's hash; no partition is ever negative."""
+    """EX5: Integer.MIN_VALUE, as a key and as a text's hash; no partition is ever negative."""
     least = -(1 << 31)
     assert partition_of(least, 1000, key_type="int") == 648
     assert partition_of(least, 1024, key_type="int") == (1 << 31 >> 16) & 1023
@@ -148,7 +148,7 @@ def test_integer_min_value_has_no_absolute_value_in_java_but_its_remainder_has()
 
 
 def test_an_int_is_a_java_long_unless_it_is_said_to_be_an_int() -> None:
-    """W1: Long.hashCode folds the upper half in, so the two differ for negative numbers."""
+    """EX5: Long.hashCode folds the upper half in, so the two differ for negative numbers."""
     assert partition_of(-1, 1000) == 0
     assert partition_of(-1, 1000, key_type="int") == 1
     assert partition_of(1 << 32, 1000) == 1
@@ -171,7 +171,7 @@ def test_an_int_is_a_java_long_unless_it_is_said_to_be_an_int() -> None:
     ],
 )
 def test_what_has_no_partition_is_bad_input(key: Any, partitions: int, key_type: Any, complaint: str) -> None:
-    """W1: a null key is an error, and so is whatever Java would hash in another way."""
+    """EX5: a null key is an error, and so is whatever Java would hash in another way."""
     with pytest.raises(BadInput, match=complaint):
         partition_of(key, partitions, key_type=key_type)
 
@@ -190,20 +190,20 @@ def test_what_has_no_partition_is_bad_input(key: Any, partitions: int, key_type:
 def test_what_cannot_be_shared_out_is_bad_input(
     names: list[str], partitions: int, backups: int, complaint: str
 ) -> None:
-    """W1: from 1 to 65,000 partitions; each node counts once."""
+    """EX3: from 1 to 65,000 partitions; each node counts once."""
     with pytest.raises(BadInput, match=complaint):
         assign(names, partitions, backups)
 
 
 def test_few_nodes_take_what_there_is() -> None:
-    """W3: nobody, or one node, as it is; more backups than nodes are as many as there are nodes."""
+    """EX6: nobody, or one node, as it is; more backups than nodes are as many as there are nodes."""
     assert assign([], 3, 2) == [[], [], []]
     assert assign(["a"], 3, 2) == [[0], [0], [0]]
     assert [sorted(row) for row in assign(["a", "b"], 3, 10**9)] == [[0, 1]] * 3
 
 
 def test_the_most_partitions_there_can_be() -> None:
-    """W1: 65,000; each answer is the one for its partition, wherever the work was cut in two."""
+    """EX3: 65,000; each answer is the one for its partition, wherever the work was cut in two."""
     candidates, placement = named(5), Placement(partitions=65_000, backups=1)
     found = nodes_of(candidates, ideal(candidates, placement))
     assert len(found) == 65_000
@@ -212,7 +212,7 @@ def test_the_most_partitions_there_can_be() -> None:
 
 
 def test_equal_hashes_are_ordered_by_node_id() -> None:
-    """W2: the Java hashes of «Aa» and «BB» are equal, so these tie in each partition, whoever is given first."""
+    """EX6: the Java hashes of «Aa» and «BB» are equal, so these tie in each partition, whoever is given first."""
     assert java_hash("Aa") == java_hash("BB")
     for given_ids in (["Aa", "BB", "C"], ["C", "BB", "Aa"]):
         for row in assign(given_ids, 64, 2):
@@ -242,7 +242,7 @@ def test_no_candidate_has_the_hash_that_means_struck_out() -> None:
 
 @given(CANDIDATES, PLACEMENTS)
 def test_every_assignment_follows_the_rules_by_hand(candidates: list[Candidate], placement: Placement) -> None:
-    """W2, W3: order, node filter, neighbours with their second pass, backup filter; colliding ids included."""
+    """EX6, EX7: order, node filter, neighbours with their second pass, backup filter; colliding ids included."""
     expected = [by_hand(candidates, placement, partition) for partition in range(placement.partitions)]
     assert nodes_of(candidates, ideal(candidates, placement)) == expected
 
@@ -262,7 +262,7 @@ def test_the_array_has_the_shape_that_is_promised(candidates: list[Candidate], p
 
 @given(CANDIDATES, PLACEMENTS, st.randoms(use_true_random=False))
 def test_the_order_of_candidates_means_nothing(candidates: list[Candidate], placement: Placement, random: Any) -> None:
-    """W4: a pure function of the node set."""
+    """EX6: a pure function of the node set."""
     shuffled = random.sample(candidates, len(candidates))
     assert nodes_of(shuffled, ideal(shuffled, placement)) == nodes_of(candidates, ideal(candidates, placement))
 
@@ -345,7 +345,7 @@ def test_only_the_partitions_that_may_change_are_computed(monkeypatch: pytest.Mo
 
 @given(st.integers(2, 12), st.integers(0, 3))
 def test_a_node_that_joins_takes_its_share_and_moves_nothing_else(count: int, backups: int) -> None:
-    """W4: in each partition the order of the others stays; about 1/N of the partitions get it as primary."""
+    """EX6: in each partition the order of the others stays; about 1/N of the partitions get it as primary."""
     placement = Placement(partitions=2048, backups=backups)
     old, new = named(count), named(count + 1)
     newcomer = new[-1].node
@@ -357,7 +357,7 @@ def test_a_node_that_joins_takes_its_share_and_moves_nothing_else(count: int, ba
 
 
 def test_primaries_are_shared_about_evenly() -> None:
-    """W2: 300 nodes hold 65,000 partitions; nobody has twice its share or half of it."""
+    """EX6: 300 nodes hold 65,000 partitions; nobody has twice its share or half of it."""
     counts = np.bincount(ideal(named(300), Placement(partitions=65_000, backups=2))[:, 0], minlength=300)
     assert counts.min() * 300 / 65_000 > 0.7
     assert counts.max() * 300 / 65_000 < 1.4
@@ -382,7 +382,7 @@ def test_what_a_group_says_is_its_placement() -> None:
 
 
 def test_neighbours_share_a_partition_only_where_they_must() -> None:
-    """W3: with two hosts one backup is always on the other; with three copies the third is a neighbour, and last."""
+    """EX7: with two hosts one backup is always on the other; with three copies the third is a neighbour, and last."""
     cluster = nodes("a1", "a2", "a3", host="a") + nodes("b1", "b2", host="b")
     for row in nodes_of(cluster, ideal(cluster, Placement(partitions=64, backups=1, exclude_neighbours_by="host"))):
         assert row[0][0] != row[1][0]
@@ -392,7 +392,7 @@ def test_neighbours_share_a_partition_only_where_they_must() -> None:
 
 
 def test_a_backup_filter_rather_leaves_a_copy_out() -> None:
-    """W3: as Ignite's filter by attributes, two racks give two copies, however many nodes there are."""
+    """EX7: as Ignite's filter by attributes, two racks give two copies, however many nodes there are."""
     cluster = nodes("a1", "a2", rack="a") + nodes("b1", "b2", rack="b")
     found = ideal(cluster, Placement(partitions=64, backups=2, backup_filter=("rack",)))
     assert (found[:, 2] == NOBODY).all()
@@ -400,14 +400,14 @@ def test_a_backup_filter_rather_leaves_a_copy_out() -> None:
 
 
 def test_a_backup_filter_compares_all_its_attributes() -> None:
-    """W3: nodes are alike only if they agree in every attribute; one that lacks an attribute is like no other."""
+    """EX7: nodes are alike only if they agree in every attribute; one that lacks an attribute is like no other."""
     cluster = [*nodes("a", "b", rack="r", room="x"), *nodes("c", rack="r", room="y"), *nodes("d", "e", rack="r")]
     found = nodes_of(cluster, ideal(cluster, Placement(partitions=64, backups=4, backup_filter=("rack", "room"))))
     assert {frozenset(row) for row in found} == {frozenset("acde"), frozenset("bcde")}
 
 
 def test_neighbours_switch_the_backup_filter_off() -> None:
-    """W3: the filter is ignored with neighbour exclusion."""
+    """EX7: the filter is ignored with neighbour exclusion."""
     cluster = nodes("a", "b", "c", rack="r")
     plain = ideal(cluster, Placement(partitions=64, backups=2))
     both = Placement(partitions=64, backups=2, exclude_neighbours_by="host", backup_filter=("rack",))

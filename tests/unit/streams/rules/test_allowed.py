@@ -1,4 +1,4 @@
-"""What the state of the cluster allows to be decided: «operation x state», for every request there is (A3)."""
+"""What the state of the cluster allows to be decided: «operation x state», for every request there is (BA1)."""
 
 import copy
 import typing
@@ -257,7 +257,7 @@ def busy() -> Busy:
 def test_a_request_is_refused_just_where_the_table_of_states_says_so(
     operation: Operation, make: Callable[[Busy], q.AnyRequest], state: ClusterState, busy: Busy
 ) -> None:
-    """A3: by one code, with the command that ends the state; in every other state it is answered as ever."""
+    """BA1: by one code, with the command that ends the state; in every other state it is answered as ever."""
     found = busy.copied()
     asked = make(found)
     found.turn(state)
@@ -266,7 +266,7 @@ def test_a_request_is_refused_just_where_the_table_of_states_says_so(
         assert refusal is None or refusal.code != "NOT_ACTIVE"
         return
     assert refusal is not None
-    assert (refusal.code, refusal.rule, refusal.facts["state"]) == ("NOT_ACTIVE", "A3", state.value)
+    assert (refusal.code, refusal.rule, refusal.facts["state"]) == ("NOT_ACTIVE", "BA1", state.value)
     assert not allows(state, Operation[refusal.facts["operation"]])
     assert state.value in refusal.message
     assert refusal.hint == "`topolog cluster activate` ends that."
@@ -346,7 +346,7 @@ def test_an_open_change_is_rolled_back_when_the_state_forbids_it(
     for each in (number, later):
         row = change_row(found.state, each)
         assert row is not None
-        assert (row.status, row.code, row.rule) == (ChangeStatus.ROLLED_BACK, "NOT_ACTIVE", "A3")
+        assert (row.status, row.code, row.rule) == (ChangeStatus.ROLLED_BACK, "NOT_ACTIVE", "BA1")
         assert row.closed_at is not None
         assert row.closed_at > started_at
     assert object_row(found.state, "shop.u") is not None

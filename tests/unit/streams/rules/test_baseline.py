@@ -1,4 +1,4 @@
-"""Rules of the baseline: set, add, remove, by version; what is refused; how it follows the servers (§4.4, A6, A7)."""
+"""Rules of the baseline: set, add, remove, by version; what is refused; how it follows the servers (BA10 to BA20)."""
 
 from collections.abc import Callable, Sequence
 
@@ -71,7 +71,7 @@ def test_a_set_makes_the_next_number_and_moves_what_was_to_the_history() -> None
 
 
 def test_a_set_is_a_view_and_asks_for_one_exchange() -> None:
-    """V1, N2: it stands by itself, and merges with nothing."""
+    """EX21, EX22: it stands by itself, and merges with nothing."""
     found = counted(*THREE)
     before = found.view
     found.join("n4")
@@ -92,7 +92,7 @@ def test_added_and_removed_are_those_that_are_named() -> None:
 
 
 def test_members_that_are_away_stay_members_of_a_set() -> None:
-    """A6: an online server, or a member already; with the attributes it was taken in with (A1.2)."""
+    """BA12: an online server, or a member already; with the attributes it was taken in with (BA11)."""
     found = Counted(active=False)
     found.join("n1", zone="eu")
     found.join("n2", zone="us")
@@ -107,7 +107,7 @@ def test_members_that_are_away_stay_members_of_a_set() -> None:
 
 
 def test_a_set_of_the_same_members_refreshes_their_attributes() -> None:
-    """A1.1 in ours: in Ignite it is no change, and stored attributes stay as they were."""
+    """BA11: in Ignite it is no change, and stored attributes stay as they were."""
     found = Counted(active=False)
     found.join("n1", zone="eu")
     found.ask(activation())
@@ -133,7 +133,7 @@ def test_a_client_by_the_name_of_an_absent_member_lends_it_no_attributes() -> No
 
 
 def test_a_baseline_can_be_that_of_a_former_view() -> None:
-    """A6: the servers of topology version v."""
+    """BA12: the servers of topology version v."""
     found = Counted(*THREE)
     of_three = found.view
     found.join("n4")
@@ -166,7 +166,7 @@ def test_what_holds_already_changes_nothing(request_: q.BaselineChangeRequested)
 
 
 def test_read_only_is_kept_over_a_set() -> None:
-    """A3.4, N12, GG-41256: to add a node must not make the cluster writable."""
+    """BA6: to add a node must not make the cluster writable."""
     found = Counted(*THREE)
     found.ask(activation(ClusterState.ACTIVE_READ_ONLY))
     found.settle()
@@ -208,37 +208,37 @@ def following() -> Counted:
 
 Make = Callable[[], Counted]
 REFUSED: Sequence[tuple[Make, q.AnyRequest, str, str, dict[str, str], str]] = [
-    (lambda: Counted(*THREE), set_(), "NO_NODES", "A6", {}, "get nodes"),
-    (lambda: Counted(*THREE), add(), "NO_NODES", "A6", {}, "get nodes"),
-    (lambda: Counted(*THREE), remove(), "NO_NODES", "A6", {}, "get nodes"),
-    (lambda: Counted(*THREE), set_("n1", "n2", "n3", "n7"), "NODE_UNKNOWN", "A6", {"unknown": "n7"}, "get nodes"),
-    (lambda: Counted(*THREE), add("n7", "n6"), "NODE_UNKNOWN", "A6", {"unknown": "n6, n7"}, "Start it first"),
-    (lambda: Counted(*THREE), remove("n7"), "NOT_A_MEMBER", "A6", {"strangers": "n7"}, "get baseline"),
-    (lambda: Counted(*THREE), set_("n1"), "MEMBER_ONLINE", "A6", {"online": "n2, n3"}, "baseline drain n2"),
-    (lambda: Counted(*THREE), remove("n3"), "MEMBER_ONLINE", "A6", {"online": "n3"}, "baseline drain n3"),
-    (lambda: Counted(*THREE), remove(*THREE), "BASELINE_EMPTY", "A6", {}, "baseline set"),
-    (with_a_last_copy_away, remove("n3"), "LAST_COPY", "N16", {"orders": "4"}, "Start n3 again"),
-    (with_a_last_copy_away, set_("n1", "n2"), "LAST_COPY", "N16", {"orders": "4"}, "--accept-loss"),
+    (lambda: Counted(*THREE), set_(), "NO_NODES", "BA12", {}, "get nodes"),
+    (lambda: Counted(*THREE), add(), "NO_NODES", "BA12", {}, "get nodes"),
+    (lambda: Counted(*THREE), remove(), "NO_NODES", "BA12", {}, "get nodes"),
+    (lambda: Counted(*THREE), set_("n1", "n2", "n3", "n7"), "NODE_UNKNOWN", "BA12", {"unknown": "n7"}, "get nodes"),
+    (lambda: Counted(*THREE), add("n7", "n6"), "NODE_UNKNOWN", "BA12", {"unknown": "n6, n7"}, "Start it first"),
+    (lambda: Counted(*THREE), remove("n7"), "NOT_A_MEMBER", "BA12", {"strangers": "n7"}, "get baseline"),
+    (lambda: Counted(*THREE), set_("n1"), "MEMBER_ONLINE", "BA13", {"online": "n2, n3"}, "baseline drain n2"),
+    (lambda: Counted(*THREE), remove("n3"), "MEMBER_ONLINE", "BA13", {"online": "n3"}, "baseline drain n3"),
+    (lambda: Counted(*THREE), remove(*THREE), "BASELINE_EMPTY", "BA12", {}, "baseline set"),
+    (with_a_last_copy_away, remove("n3"), "LAST_COPY", "BA14", {"orders": "4"}, "Start n3 again"),
+    (with_a_last_copy_away, set_("n1", "n2"), "LAST_COPY", "BA14", {"orders": "4"}, "--accept-loss"),
     (
         inactive,
         set_("n1"),
         "NOT_ACTIVE",
-        "A3",
+        "BA1",
         {"state": "INACTIVE", "operation": "COUNT"},
         "cluster activate",
     ),
-    (following, set_("n1"), "AUTO_ADJUSTED", "A6", {}, "auto-adjust --off"),
-    (lambda: Counted(*THREE), to_view(TopologyVersion(99, 0)), "VIEW_UNKNOWN", "A6", {"view": "99.0"}, "get views"),
-    (lambda: Counted(*THREE), to_view(None), "VIEW_UNKNOWN", "A6", {"view": "none"}, "get views"),
-    (lambda: Counted(*THREE), to_view(TopologyVersion(0, 0)), "BASELINE_EMPTY", "A6", {"view": "0.0"}, "get views"),
-    (lambda: Counted(*THREE), change(q.BaselineVerb.UNKNOWN, "n1"), "BAD_REQUEST", "A6", {}, "Upgrade"),
-    (lambda: Counted("n1", active=False), add("n1"), "NO_BASELINE", "A4.1", {}, "cluster activate"),
-    (lambda: Counted("n1", active=False), remove("n1"), "NO_BASELINE", "A4.1", {}, "topolog cluster activate"),
+    (following, set_("n1"), "AUTO_ADJUSTED", "BA19", {}, "auto-adjust --off"),
+    (lambda: Counted(*THREE), to_view(TopologyVersion(99, 0)), "VIEW_UNKNOWN", "BA12", {"view": "99.0"}, "get views"),
+    (lambda: Counted(*THREE), to_view(None), "VIEW_UNKNOWN", "BA12", {"view": "none"}, "get views"),
+    (lambda: Counted(*THREE), to_view(TopologyVersion(0, 0)), "BASELINE_EMPTY", "BA12", {"view": "0.0"}, "get views"),
+    (lambda: Counted(*THREE), change(q.BaselineVerb.UNKNOWN, "n1"), "BAD_REQUEST", "BA4", {}, "Upgrade"),
+    (lambda: Counted("n1", active=False), add("n1"), "NO_BASELINE", "BA7", {}, "cluster activate"),
+    (lambda: Counted("n1", active=False), remove("n1"), "NO_BASELINE", "BA7", {}, "topolog cluster activate"),
     (
         lambda: Counted(*THREE),
         adjust(soft_ms=0),
         "BAD_TIMEOUT",
-        "A7",
+        "BA18",
         {"soft_ms": "0", "hard_ms": "1800000"},
         "Name both",
     ),
@@ -246,7 +246,7 @@ REFUSED: Sequence[tuple[Make, q.AnyRequest, str, str, dict[str, str], str]] = [
         lambda: Counted(*THREE),
         adjust(soft_ms=10, hard_ms=9),
         "BAD_TIMEOUT",
-        "A7",
+        "BA18",
         {"soft_ms": "10", "hard_ms": "9"},
         "Name both",
     ),
@@ -254,7 +254,7 @@ REFUSED: Sequence[tuple[Make, q.AnyRequest, str, str, dict[str, str], str]] = [
         lambda: Counted(*THREE),
         adjust(hard_ms=TIMEOUT_MS_MAX + 1),
         "BAD_TIMEOUT",
-        "A7",
+        "BA18",
         {"soft_ms": "300000", "hard_ms": "604800001"},
         "Name both",
     ),
@@ -275,7 +275,7 @@ def test_what_is_refused_says_by_which_rule_with_what_facts_and_what_would_be_ri
 
 
 def test_a_former_view_whose_servers_are_gone_is_no_baseline() -> None:
-    """A8, CacheBaselineTopologyTest: a former member that can no longer be resolved is refused by name."""
+    """BA12: a former member that can no longer be resolved is refused by name."""
     found = Counted(*THREE)
     of_three = found.view
     found.leave("n3")
@@ -293,7 +293,7 @@ def test_a_member_that_is_being_stopped_may_be_dropped_once_it_has_left_and_not_
 
 
 def test_a_last_copy_may_be_given_up_by_name() -> None:
-    """N16: what is lost then stays lost until it is reset, for its owner may still come back."""
+    """BA14: what is lost then stays lost until it is reset, for its owner may still come back."""
     found = with_a_last_copy_away()
     lost = {partition for partition in range(16) if found.one(partition).is_lost}
     found.ask(remove("n3", accepts_loss=True))
@@ -317,7 +317,7 @@ def test_a_copy_on_a_member_that_is_away_is_a_copy() -> None:
 
 
 def test_soft_starts_again_with_each_event_and_hard_does_not() -> None:
-    """A7.3, N7: with a soft timeout alone, permanent flapping postpones for ever."""
+    """BA18: with a soft timeout alone, permanent flapping postpones for ever."""
     found = following()
     assert found.waits == []
     found.join("n4")
@@ -332,7 +332,7 @@ def test_soft_starts_again_with_each_event_and_hard_does_not() -> None:
 
 
 def test_the_hard_timeout_runs_from_the_first_event_and_the_soft_one_from_the_last() -> None:
-    """A7.3: a key that names the first event is not enough, for the wait itself could still begin anew with each."""
+    """BA18: a key that names the first event is not enough, for the wait itself could still begin anew with each."""
     found = following()
     found.join("n4")
     first = found.position
@@ -355,14 +355,14 @@ def test_when_either_has_passed_the_baseline_is_that_of_the_servers(passing: Cal
 
 
 def test_a_client_is_no_reason_to_adjust() -> None:
-    """A7.1."""
+    """BA18."""
     found = following()
     found.ask(join_request(joiner("c1", kind=q.NodeKind.CLIENT, capabilities=CAPABILITIES)))
     assert found.waits == []
 
 
 def test_a_new_coordinator_waits_anew() -> None:
-    """K4, A7.4: waits are named by rows, and a leader begins all that the rows name."""
+    """K14, BA18: waits are named by rows, and a leader begins all that the rows name."""
     found = following()
     found.join("n4")
     first, second = Agenda(), Agenda()
@@ -389,7 +389,7 @@ def test_a_timeout_that_is_changed_or_switched_off_and_on_is_waited_for_anew() -
 
 
 def test_switched_on_it_looks_at_who_is_outside_by_now() -> None:
-    """A7.1, A7.8: also where nothing has happened for long."""
+    """BA18: also where nothing has happened for long."""
     found = Counted(*THREE)
     found.join("n4")
     assert found.waits == []
@@ -424,7 +424,7 @@ def test_without_a_baseline_there_is_nothing_to_adjust() -> None:
 
 
 def test_auto_adjust_keeps_read_only() -> None:
-    """A7.9, GG-41256: a past bug switched it to ACTIVE."""
+    """BA6: a past bug switched it to ACTIVE."""
     found = following()
     found.ask(activation(ClusterState.ACTIVE_READ_ONLY))
     found.settle()
@@ -433,7 +433,7 @@ def test_auto_adjust_keeps_read_only() -> None:
     assert found.state_row.allowed is ClusterState.ACTIVE_READ_ONLY
 
 
-# It does not, says why, and does once that is gone (N6, N8).
+# It does not, says why, and does once that is gone (BA20).
 
 
 def by_hold() -> tuple[Counted, q.AnyRequest | None]:
@@ -490,7 +490,7 @@ SUPPRESSED: Sequence[tuple[Callable[[], tuple[Counted, q.AnyRequest | None]], st
 def test_what_keeps_it_from_following_is_said_once_and_nothing_moves(
     make: Callable[[], tuple[Counted, q.AnyRequest | None]], reason: str
 ) -> None:
-    """N6, N8: a row that says why, instead of one warning in somebody's file."""
+    """BA20: a row that says why, instead of one warning in somebody's file."""
     found, _ = make()
     before = found.baseline
     (said,) = found.pass_soft()
@@ -502,7 +502,7 @@ def test_what_keeps_it_from_following_is_said_once_and_nothing_moves(
 
 
 def test_once_the_reason_is_gone_it_is_tried_again_without_another_event() -> None:
-    """A7.7: in Ignite the task counts as done, and the node that came back stays outside."""
+    """BA20: in Ignite the task counts as done, and the node that came back stays outside."""
     for make, after in ((by_hold, (*THREE, "n4")), (by_inactivity, ("n1", "n2", "n4"))):
         found, request = make()
         found.pass_soft()
@@ -514,7 +514,7 @@ def test_once_the_reason_is_gone_it_is_tried_again_without_another_event() -> No
 
 
 def test_what_was_lost_and_is_back_or_given_up_keeps_nothing_from_following() -> None:
-    """A7.6: there it is one warning, and nothing is scheduled again."""
+    """BA20: there it is one warning, and nothing is scheduled again."""
     for is_back in (True, False):
         found, _ = by_loss()
         found.join("n4")
@@ -527,7 +527,7 @@ def test_what_was_lost_and_is_back_or_given_up_keeps_nothing_from_following() ->
 
 
 def test_a_last_copy_is_never_dropped_by_itself() -> None:
-    """N7: the guard looks at what the log lists, also where no exchange has said yet that it is lost."""
+    """BA20: the guard looks at what the log lists, also where no exchange has said yet that it is lost."""
     found = counted(*THREE, backups=0)
     found.ask(adjust())
     found.leave("n3")
@@ -545,7 +545,7 @@ def test_without_a_server_it_stays_as_it_is() -> None:
 
 
 def test_who_was_drained_out_of_it_is_not_taken_in_again() -> None:
-    """N10: an operator has said that it goes; if it joins anew, or that is taken back, it is one like the others."""
+    """BA21: an operator has said that it goes; if it joins anew, or that is taken back, it is one like the others."""
     found = counted(*THREE)
     found.ask(adjust())
     found.ask(drain("n3"))
@@ -653,13 +653,13 @@ def perform(found: Counted, act: q.AnyRequest | str, name: str) -> None:
 
 
 def test_members_that_do_not_fit_a_record_are_refused_and_not_decided() -> None:
-    """DESIGN 1: a leader that decides more than a record holds ends, and so does the next that reads the request."""
+    """BA15: a leader that decides more than a record holds ends, and so does the next that reads the request."""
     found = Counted("n1", active=False)
     found.join("n2", zone="y" * 300_000)
     found.ask(set_("n1", "n2"))
     found.join("n3", zone="z" * 300_000)
     refused = found.refusal(add("n3"))
-    assert (refused.code, refused.rule) == ("TOO_LARGE", "DESIGN 1")
+    assert (refused.code, refused.rule) == ("TOO_LARGE", "BA15")
     assert "shorter attributes" in refused.hint
     found.ask(adjust())
     (said,) = found.pass_soft()

@@ -1,4 +1,4 @@
-"""Rules of the cluster's state: activation, hold, READ_ONLY; cold after a power cut, and out of it (4.4, A3)."""
+"""Rules of the cluster's state: activation, hold, READ_ONLY; cold after a power cut, and out of it (BA3 to BA17)."""
 
 from collections.abc import Sequence
 
@@ -75,7 +75,7 @@ def test_a_hold_that_is_to_do_no_harm_lets_no_cluster_go_on_that_is_not_active()
 
 
 def test_without_a_baseline_the_cluster_is_active_and_every_server_counts() -> None:
-    """A4.5: as Ignite's cluster in memory."""
+    """BA7: as Ignite's cluster in memory."""
     found = Counted(*THREE, active=False)
     found.create()
     found.rest()
@@ -85,7 +85,7 @@ def test_without_a_baseline_the_cluster_is_active_and_every_server_counts() -> N
 
 
 def test_the_first_activation_makes_baseline_0_of_all_servers_that_are_online() -> None:
-    """A4.1: not of clients; with their attributes."""
+    """BA7: not of clients; with their attributes."""
     found = Counted(active=False)
     found.join("n1", zone="eu")
     found.join("n2")
@@ -102,7 +102,7 @@ def test_the_first_activation_makes_baseline_0_of_all_servers_that_are_online() 
 
 def test_without_a_server_nobody_could_count() -> None:
     refused = Counted(active=False).refusal(activation())
-    assert (refused.code, refused.rule, refused.facts) == ("NO_SERVERS", "A4.1", {})
+    assert (refused.code, refused.rule, refused.facts) == ("NO_SERVERS", "BA7", {})
     assert "start a node" in refused.hint.lower()
 
 
@@ -119,7 +119,7 @@ def test_without_a_server_nobody_could_count() -> None:
 def test_until_everybody_knows_the_lesser_of_both_states_is_served(
     before: ClusterState, target: ClusterState, meanwhile: ClusterState
 ) -> None:
-    """A3.8: whoever has not read of the change may still serve what was, and nobody serves more."""
+    """BA1: whoever has not read of the change may still serve what was, and nobody serves more."""
     found = Counted(*THREE)
     if before is not ACTIVE:
         found.ask(activation(before))
@@ -135,7 +135,7 @@ def test_until_everybody_knows_the_lesser_of_both_states_is_served(
 
 
 def test_who_is_silent_is_waited_for_no_longer_than_its_lease() -> None:
-    """DESIGN 4.1: the one verdict, whose evidence says who was presumed fenced."""
+    """BA3: the one verdict, whose evidence says who was presumed fenced."""
     found = Counted(*THREE)
     found.silent = {"n2"}
     found.ask(activation(READ_ONLY))
@@ -147,7 +147,7 @@ def test_who_is_silent_is_waited_for_no_longer_than_its_lease() -> None:
 
 
 def test_each_step_of_a_change_is_a_view_of_its_own() -> None:
-    """DESIGN 4.4: every change of view is a branching point, so a node notes it before it writes under it."""
+    """BA22: every change of view is a branching point, so a node notes it before it writes under it."""
     found = Counted(*THREE)
     before = found.view
     found.ask(activation(READ_ONLY))
@@ -157,7 +157,7 @@ def test_each_step_of_a_change_is_a_view_of_its_own() -> None:
 
 
 def test_another_change_is_refused_while_one_runs_and_the_same_one_changes_nothing() -> None:
-    """A3.3, N12: everything that would change who counts or what is served waits for its end."""
+    """BA3: everything that would change who counts or what is served waits for its end."""
     found = Counted(*THREE)
     found.silent = {"n2"}
     found.ask(activation(READ_ONLY))
@@ -165,7 +165,7 @@ def test_another_change_is_refused_while_one_runs_and_the_same_one_changes_nothi
     assert kinds(found.decide(activation(READ_ONLY))) == ["RequestUnchanged"]
     for request in (activation(), deactivation(), set_("n1"), add("n1"), remove("n1"), to_view(found.view)):
         refused = found.refusal(request)
-        assert (refused.code, refused.rule) == ("STATE_CHANGING", "A3.3")
+        assert (refused.code, refused.rule) == ("STATE_CHANGING", "BA3")
         assert refused.facts == {"target": "ACTIVE_READ_ONLY", "started_at": str(started_at)}
         assert "again once it is done" in refused.hint
 
@@ -184,7 +184,7 @@ def test_a_state_that_is_asked_for_twice_changes_nothing_the_second_time(target:
 def test_a_state_that_nobody_knows_is_refused() -> None:
     """A request of a newer build than the coordinator's."""
     refused = Counted(*THREE).refusal(activation(ClusterState.UNKNOWN))
-    assert (refused.code, refused.rule) == ("BAD_REQUEST", "A3")
+    assert (refused.code, refused.rule) == ("BAD_REQUEST", "BA4")
     assert "upgrade" in refused.hint.lower()
 
 
@@ -196,7 +196,7 @@ def test_a_state_that_is_not_known_allows_nothing() -> None:
 
 
 def test_neither_deactivation_nor_read_only_changes_the_baseline() -> None:
-    """A3.4."""
+    """BA6."""
     found = Counted(*THREE)
     before = found.baseline
     for target in (READ_ONLY, ACTIVE, INACTIVE):
@@ -218,11 +218,11 @@ def test_an_activation_is_a_branching_point_with_those_that_are_online() -> None
     assert found.baseline.number == 0
 
 
-# Hold (N5).
+# Hold (BA9).
 
 
 def test_a_deactivation_is_not_undone_by_restarts() -> None:
-    """A4.4, N5: in Ignite the cluster activates itself when its last member is back."""
+    """BA9: in Ignite the cluster activates itself when its last member is back."""
     found = deactivated(*THREE)
     found.leave(*THREE)
     found.join(*THREE)
@@ -232,7 +232,7 @@ def test_a_deactivation_is_not_undone_by_restarts() -> None:
 
 
 def test_once_it_is_let_go_a_cluster_activates_when_all_members_are_online() -> None:
-    """A4.2, A4.3: an outsider does not count, and nothing happens before the last member is there."""
+    """BA8: an outsider does not count, and nothing happens before the last member is there."""
     found = deactivated(*THREE)
     found.leave("n3")
     found.ask(hold(off=True))
@@ -255,7 +255,7 @@ def test_who_activates_lets_go() -> None:
 
 
 def test_a_hold_stays_while_an_active_cluster_is_made_read_only_and_back() -> None:
-    """N7: that is what a maintenance window looks like; only an activation out of INACTIVE lets go."""
+    """BA9: that is what a maintenance window looks like; only an activation out of INACTIVE lets go."""
     found = Counted(*THREE)
     found.ask(hold())
     for target in (READ_ONLY, ACTIVE):
@@ -265,7 +265,7 @@ def test_a_hold_stays_while_an_active_cluster_is_made_read_only_and_back() -> No
 
 
 def test_who_deactivates_what_is_inactive_holds_it() -> None:
-    """N5: it would activate itself otherwise, as soon as all are back."""
+    """BA9: it would activate itself otherwise, as soon as all are back."""
     found = deactivated(*THREE)
     found.leave("n3")
     found.ask(hold(off=True))
@@ -286,7 +286,7 @@ def test_a_hold_that_is_asked_for_twice_changes_nothing_the_second_time(off: boo
 
 
 def test_read_only_survives_a_restart_of_all() -> None:
-    """A3.9: Ignite forgets it."""
+    """BA6: Ignite forgets it."""
     found = Counted(*THREE)
     found.ask(activation(READ_ONLY))
     found.settle()
@@ -300,7 +300,7 @@ def test_read_only_survives_a_restart_of_all() -> None:
 
 @pytest.mark.parametrize("is_away", [False, True])
 def test_what_was_read_only_before_it_was_deactivated_is_so_again_by_itself(is_away: bool) -> None:
-    """A3.9: only somebody who asks for it lets anybody write again."""
+    """BA6: only somebody who asks for it lets anybody write again."""
     found = Counted(*THREE)
     for target in (READ_ONLY, INACTIVE):
         found.ask(activation(target))
@@ -357,7 +357,7 @@ def test_an_inactive_cluster_ends_no_exchange_and_takes_up_nothing() -> None:
 
 
 def test_an_exchange_that_is_open_while_the_cluster_is_deactivated_waits_and_takes_in_who_comes() -> None:
-    """N1: whoever joins is asked by the one that is open; it ends when the cluster is active again."""
+    """EX22: whoever joins is asked by the one that is open; it ends when the cluster is active again."""
     found = Counted(*THREE)
     found.create()
     found.rest()
@@ -392,7 +392,7 @@ def test_nobody_is_stopped_for_its_silence_while_the_cluster_is_inactive() -> No
 
 
 def test_joins_and_leaves_that_pile_up_for_days_still_fit_a_record() -> None:
-    """DESIGN 1: a node that starts and dies every five seconds beside an INACTIVE cluster."""
+    """K23: a node that starts and dies every five seconds beside an INACTIVE cluster."""
     found = deactivated(*THREE)
     name = "\U0001f600" * 200
     for _ in range(600):
@@ -408,7 +408,7 @@ def test_joins_and_leaves_that_pile_up_for_days_still_fit_a_record() -> None:
 
 
 def test_after_a_power_cut_nothing_is_lost_and_no_exchange_ends() -> None:
-    """DESIGN 4.1: two of three are gone with the last copies of something; the log says whom it waits for."""
+    """BA16: two of three are gone with the last copies of something; the log says whom it waits for."""
     found = cold()
     assert found.state_row.cold_at is not None
     assert not any(each.is_lost for _, each in found.all())
@@ -517,7 +517,7 @@ def test_an_outsider_is_no_part_of_a_quorum() -> None:
 
 
 def test_on_request_it_goes_on_with_those_that_are_here() -> None:
-    """N4: an explicit command, which the log remembers as a branching point."""
+    """BA17: an explicit command, which the log remembers as a branching point."""
     found = cold(backups=0)
     (warmed,) = found.ask(warm())
     assert isinstance(warmed, b.ClusterWarmed)
@@ -546,7 +546,7 @@ def test_who_has_been_told_to_go_on_goes_on_until_a_quorum_was_back() -> None:
 
 
 def test_the_loss_of_a_minority_is_a_loss() -> None:
-    """DS2, A7.6: nothing is cold while a quorum is here; the partitions say that they are lost."""
+    """DS2, BA16: nothing is cold while a quorum is here; the partitions say that they are lost."""
     found = Counted("n1", "n2", "n3", "n4", "n5")
     found.create(backups=0)
     found.rest()

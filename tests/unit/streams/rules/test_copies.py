@@ -1,4 +1,4 @@
-"""Loads and clearings that nodes report between two exchanges (DESIGN §4.3.6, DS5, DS6)."""
+"""Loads and clearings that nodes report between two exchanges (EX10, DS5, DS6)."""
 
 import pytest
 from tests.unit.streams.rules.exchanging import kinds, shared
@@ -54,7 +54,7 @@ def test_a_load_under_a_former_token_changes_nothing() -> None:
 
 
 def test_nothing_else_changes_while_an_exchange_is_open() -> None:
-    """PI8, DS6: neither does a load end, nor is surplus cleared, nor a primary handed over."""
+    """EX10, DS6: neither does a load end, nor is surplus cleared, nor a primary handed over."""
     found = shared("n1", "n2")
     found.join("n3")
     found.exchange()

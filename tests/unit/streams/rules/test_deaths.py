@@ -31,7 +31,7 @@ def settle(cluster: Cluster, *dead: Life, hearing: membership.Hearing | None = N
 
 
 def test_a_certified_member_leaves_without_waiting() -> None:
-    """4.1 (a): DIED, though its lease was renewed a moment ago and nothing has lapsed; the view is a new one."""
+    """LE26: DIED, though its lease was renewed a moment ago and nothing has lapsed; the view is a new one."""
     cluster = Cluster("n1", "n2")
     cluster.renew(n1=4)
     renewed_at = cluster.position
@@ -74,7 +74,7 @@ def test_the_death_of_a_member_that_was_being_removed_completes_the_removal() ->
 
 
 def test_a_node_that_never_fences_itself_is_out_when_it_is_dead() -> None:
-    """F6: silence never proves it gone; its death does."""
+    """LE18: silence never proves it gone; its death does."""
     cluster = Cluster()
     cluster.ask(join("n1", 1, fences=False))
     assert len(settle(cluster, FIRST)) == 1

@@ -1,4 +1,4 @@
-"""Rules of drains: a server hands over all it holds while it goes on serving, and then counts no more (N10)."""
+"""Rules of drains: a server hands over all it holds while it goes on serving, and then counts no more (BA21)."""
 
 from collections.abc import Sequence
 
@@ -35,7 +35,7 @@ def step(found: Counted) -> bool:
 
 
 def test_a_drained_server_serves_until_others_have_all_it_holds_and_counts_no_more() -> None:
-    """N10: at no moment is there a copy less than before."""
+    """BA21: at no moment is there a copy less than before."""
     found = counted(*THREE)
     assert kinds(found.ask(drain("n3"))) == ["DrainStarted"]
     while step(found):
@@ -149,7 +149,7 @@ def test_a_drain_that_is_asked_for_twice_changes_nothing_the_second_time() -> No
 
 
 def test_what_is_lost_on_it_keeps_it() -> None:
-    """N16: the log lists a copy that may be chosen when the loss is given up; until then it is not let go."""
+    """BA21: the log lists a copy that may be chosen when the loss is given up; until then it is not let go."""
     found = counted("n1", "n2", "n3", "n4", "n5", partitions=64)
     found.leave("n4", "n5")
     found.disks["n4"] = found.disks["n5"] = {}
@@ -163,7 +163,7 @@ def test_what_is_lost_on_it_keeps_it() -> None:
 
 
 def test_nothing_is_dropped_while_the_state_changes_or_nothing_is_served() -> None:
-    """A6: the baseline of an INACTIVE cluster does not change; nor does any while the state is on its way."""
+    """BA3: the baseline of an INACTIVE cluster does not change; nor does any while the state is on its way."""
     found = Counted(*THREE)
     found.silent = {"n1"}
     found.ask(deactivation())
@@ -183,7 +183,7 @@ def test_nothing_is_dropped_while_the_state_changes_or_nothing_is_served() -> No
 
 
 def test_nothing_is_dropped_while_an_active_cluster_is_made_read_only() -> None:
-    """A3.3: it serves, and yet who counts does not change before everybody knows of the state."""
+    """BA3: it serves, and yet who counts does not change before everybody knows of the state."""
     found = Counted(*THREE)
     found.silent = {"n1"}
     found.ask(drain("n3"))
@@ -212,7 +212,7 @@ def test_read_only_is_kept_over_a_drain() -> None:
 
 
 def test_a_drain_is_an_exchange_of_its_own_and_a_view() -> None:
-    """N2, V1."""
+    """EX22, EX21."""
     found = counted(*THREE)
     before = found.view
     found.ask(drain("n3"))
@@ -225,7 +225,7 @@ def test_only_a_server_that_is_online_hands_anything_over() -> None:
     found.leave("n3")
     for node, hint in (("n3", "`topolog baseline remove n3`"), ("n9", "`topolog get nodes`")):
         refused = found.refusal(drain(node))
-        assert (refused.code, refused.rule, refused.facts) == ("NOT_ONLINE", "N10", {"node": node})
+        assert (refused.code, refused.rule, refused.facts) == ("NOT_ONLINE", "BA21", {"node": node})
         assert hint in refused.hint
 
 
@@ -238,7 +238,7 @@ def test_somebody_else_must_be_able_to_take_it() -> None:
     found.settle()
     found.ask(drain("n2"))
     refused = found.refusal(drain("n1"))
-    assert (refused.code, refused.rule, refused.facts) == ("NOBODY_ELSE", "N10", {"node": "n1"})
+    assert (refused.code, refused.rule, refused.facts) == ("NOBODY_ELSE", "BA21", {"node": "n1"})
     assert "baseline add" in refused.hint
     found.ask(add("n4"))
     assert kinds(found.decide(drain("n1"))) == ["DrainStarted"]

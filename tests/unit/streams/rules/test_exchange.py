@@ -1,4 +1,4 @@
-"""Rules of the exchange: triggers, merging, owners, late primaries (DESIGN §4.3)."""
+"""Rules of the exchange: triggers, merging, owners, late primaries (docs/design/exchange.md)."""
 
 import pytest
 from hypothesis import given
@@ -18,7 +18,7 @@ NODES = ("n1", "n2", "n3", "n4")
 
 
 def test_a_new_group_is_owned_at_once_by_all_that_are_wanted() -> None:
-    """L9, K11: there is nothing to load, so every wanted copy owns, and the wanted primary acts."""
+    """EX27: there is nothing to load, so every wanted copy owns, and the wanted primary acts."""
     found = Shared()
     found.join("n1", "n2", "n3")
     found.create("orders", 16, 1)
@@ -39,7 +39,7 @@ def test_without_groups_nothing_is_exchanged() -> None:
 
 
 def test_a_join_moves_no_primary() -> None:
-    """L1, L2: whoever acts goes on; the newcomer loads, then the primary is handed over, then surplus is cleared."""
+    """EX13: whoever acts goes on; the newcomer loads, then the primary is handed over, then surplus is cleared."""
     found = shared("n1", "n2", partitions=64)
     acting = {partition: found.acting(partition) for partition in range(64)}
     found.join("n3")
@@ -56,7 +56,7 @@ def test_a_join_moves_no_primary() -> None:
 
 
 def test_joins_and_leaves_that_come_meanwhile_are_merged() -> None:
-    """N1-N4, V3: the open exchange takes them in, awaits the newcomer, and results in the last view."""
+    """EX22: the open exchange takes them in, awaits the newcomer, and results in the last view."""
     found = shared("n1", "n2")
     found.join("n3")
     found.settle_exchange()
@@ -74,7 +74,7 @@ def test_joins_and_leaves_that_come_meanwhile_are_merged() -> None:
 
 
 def test_another_kind_of_trigger_waits_for_the_next_exchange() -> None:
-    """N2: a new group is no part of the exchange of a join."""
+    """EX22: a new group is no part of the exchange of a join."""
     found = shared("n1", "n2")
     found.join("n3")
     found.settle_exchange()
@@ -88,7 +88,7 @@ def test_another_kind_of_trigger_waits_for_the_next_exchange() -> None:
 
 
 def test_who_answers_before_it_was_restarted_has_not_answered() -> None:
-    """T2: only the incarnation that is awaited can give the map."""
+    """DS13: only the incarnation that is awaited can give the map."""
     found = shared("n1", "n2")
     found.join("n3")
     found.settle_exchange()
@@ -100,7 +100,7 @@ def test_who_answers_before_it_was_restarted_has_not_answered() -> None:
 
 
 def test_a_leave_asks_nobody_for_a_map() -> None:
-    """P1, P2, DS10: the log knows which copies are present, also while others load; their nodes need only be there."""
+    """EX25, DS10: the log knows which copies are present, also while others load; their nodes need only be there."""
     found = shared("n1", "n2", "n3", "n4")
     found.join("n5")
     found.exchange()
@@ -136,7 +136,7 @@ def test_what_an_owner_missed_it_loads_again() -> None:
 
 
 def test_who_leaves_is_awaited_no_more_by_any_exchange() -> None:
-    """PI5: also by one that takes no leaves in; the leaving has the next one."""
+    """EX24: also by one that takes no leaves in; the leaving has the next one."""
     found = shared("n1", "n2")
     found.create("items", 4, 0)
     found.settle_exchange()
@@ -148,7 +148,7 @@ def test_who_leaves_is_awaited_no_more_by_any_exchange() -> None:
 
 
 def test_where_the_filter_leaves_nobody_whoever_holds_it_goes_on() -> None:
-    """L3: no member is wanted, so nobody is to clear the last copies there are."""
+    """EX17: no member is wanted, so nobody is to clear the last copies there are."""
     found = shared("n1", "n2", "n3")
     before = {partition: (found.acting(partition), found.states(partition)) for partition in range(16)}
     found.alter("orders", node_filter={"role": "mistyped"})
@@ -160,7 +160,7 @@ def test_where_the_filter_leaves_nobody_whoever_holds_it_goes_on() -> None:
 
 
 def test_what_changes_in_many_partitions_takes_as_many_records_as_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """DESIGN 1: copies of many sizes, each partition with one too many; all of it is one set."""
+    """K23: copies of many sizes, each partition with one too many; all of it is one set."""
     monkeypatch.setattr(changes, "PACKED_BYTES_MAX", 1_000)
     found = shared("n1", "n2", "n3", partitions=300, backups=2)
     found.alter("orders", backups=1)
@@ -172,7 +172,7 @@ def test_what_changes_in_many_partitions_takes_as_many_records_as_it_needs(monke
 
 
 def test_the_names_of_many_new_nodes_fit_their_records() -> None:
-    """DESIGN 1: beside as many changes as a record holds, each name as long as can be."""
+    """K23: beside as many changes as a record holds, each name as long as can be."""
     found = Shared()
     nodes = [f"{'x' * 190}{number:010}" for number in range(300)]
     found.join(*nodes)
@@ -188,7 +188,7 @@ def test_the_names_of_many_new_nodes_fit_their_records() -> None:
 
 
 def test_a_copy_on_each_of_many_nodes() -> None:
-    """W1: as many backups as there can be, on more nodes than fit a byte."""
+    """EX3: as many backups as there can be, on more nodes than fit a byte."""
     found = Shared()
     nodes = [f"n{number}" for number in range(300)]
     found.join(*nodes)
@@ -216,7 +216,7 @@ acts = st.lists(
 
 @given(acts=acts, backups=st.integers(0, 2), bystander=st.booleans())
 def test_whatever_comes_in_whatever_order(acts: list[tuple[str, int]], backups: int, bystander: bool) -> None:
-    """PI3, PI4, PI7, B12: checked at each set (`Shared`); at rest all that are wanted own what is not lost."""
+    """EX12, EX16, EX8: checked at each set (`Shared`); at rest all that are wanted own what is not lost."""
     found = Shared()
     found.join("n1", "n2")
     found.create("orders", 8, backups)

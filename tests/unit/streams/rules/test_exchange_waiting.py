@@ -1,4 +1,4 @@
-"""Whom an exchange waits for, for how long, and what it does without (DESIGN §4.3.3, DS10-DS19)."""
+"""Whom an exchange waits for, for how long, and what it does without (DS10-DS19)."""
 
 from tests.unit.streams.rules.counted import Counted
 from tests.unit.streams.rules.exchanging import Shared, choose, kinds, passed, shared
@@ -131,7 +131,7 @@ def test_a_policy_begins_nothing_empty_while_an_owner_may_be_back() -> None:
 
 
 def test_what_a_former_life_has_answered_says_nothing_of_the_next_one() -> None:
-    """DS13, T2: it answered, was restarted, and nobody knows what it has now."""
+    """DS13, EX28: it answered, was restarted, and nobody knows what it has now."""
     found, alone = back_without_a_word()
     found.answer("n1")
     found.leave("n1")
@@ -327,7 +327,7 @@ def test_what_nobody_is_missing_from_goes_on() -> None:
 
 
 def test_who_answers_nobody_is_named_then_stopped() -> None:
-    """4.3.9, ON1, DS17: a fact that operators see, then STUCK; both from when it was first asked."""
+    """EX32, DS17: a fact that operators see, then STUCK; both from when it was first asked."""
     found = shared("n1", "n2", "n3")
     found.join("n4")
     found.settle_exchange()
@@ -369,7 +369,7 @@ def test_other_exchanges_do_not_give_a_silent_server_more_time() -> None:
 
 
 def test_a_silent_server_with_a_last_copy_is_not_stopped() -> None:
-    """4.3.9: what it alone has would be lost."""
+    """EX32: what it alone has would be lost."""
     found, alone = back_without_a_word()
     gather(found)
     passed(found, "warn")
@@ -381,7 +381,7 @@ def test_a_silent_server_with_a_last_copy_is_not_stopped() -> None:
 
 
 def test_silent_servers_that_hold_both_copies_are_not_stopped() -> None:
-    """4.3.9: a copy of another one that has not answered either is none to rely on."""
+    """EX32: a copy of another one that has not answered either is none to rely on."""
     found = shared("n1", "n2", "n3")
     found.leave("n3")
     found.settle_exchange()
@@ -392,7 +392,7 @@ def test_silent_servers_that_hold_both_copies_are_not_stopped() -> None:
 
 
 def test_who_is_being_stopped_is_given_nothing_more() -> None:
-    """4.1: it acts until it has left, and is wanted nowhere."""
+    """LE28: it acts until it has left, and is wanted nowhere."""
     found = shared("n1", "n2", "n3")
     row = found.node("n3")
     found.log(LeaseStopped(None, row.node, row.incarnation, LeaveReason.REMOVED))
@@ -405,7 +405,7 @@ def test_who_is_being_stopped_is_given_nothing_more() -> None:
 
 
 def test_a_server_that_is_heard_when_the_last_group_is_gone_changes_nothing() -> None:
-    """4.3.9: there is nothing that another exchange could mend, and asking for one again and again would never end."""
+    """DS17: there is nothing that another exchange could mend, and asking for one again and again would never end."""
     found, _ = back_without_a_word()
     gather(found)
     found.drop("orders")
@@ -417,7 +417,7 @@ def test_a_server_that_is_heard_when_the_last_group_is_gone_changes_nothing() ->
 
 
 def test_a_merge_asks_whoever_it_needs_besides() -> None:
-    """N4, DS16: n4 joins while n3 is awaited; n2, which has to be there once n1 has left, is asked too."""
+    """EX22, DS16: n4 joins while n3 is awaited; n2, which has to be there once n1 has left, is asked too."""
     found = shared("n1", "n2")
     found.join("n3")
     found.settle_exchange()
@@ -531,7 +531,7 @@ def test_what_is_given_up_begins_with_the_best_of_what_is_left() -> None:
 
 
 def test_who_may_have_the_last_copy_is_not_stopped_because_another_life_is_listed() -> None:
-    """4.3.9, DS10: n2 is listed of a former life, and has said that it has nothing; n1 alone may have it."""
+    """EX32, DS10: n2 is listed of a former life, and has said that it has nothing; n1 alone may have it."""
     found = shared("n1", "n2", "n3")
     both = [each for each in range(16) if set(found.states(each)) == {"n1", "n2"}]
     assert both

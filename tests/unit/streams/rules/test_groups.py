@@ -1,4 +1,4 @@
-"""Rules of groups: one definition of each name, a number of its own for each, and what never changes stays (4.3)."""
+"""Rules of groups: one definition of each name, a number of its own for each, and what never changes stays (EX1)."""
 
 from typing import Any
 
@@ -76,7 +76,7 @@ def test_a_group_is_what_was_asked_for_and_knows_when_it_came() -> None:
 
 
 def test_each_change_of_groups_is_a_new_view_of_the_same_members() -> None:
-    """DESIGN 4.1, V1: joins and leaves of servers raise the major number, changes of groups the minor one."""
+    """EX21: joins and leaves of servers raise the major number, changes of groups the minor one."""
     found = of_one()
     views = [view(found)]
     for request in (creation(), alteration(backups=2), drop()):
@@ -144,7 +144,7 @@ def test_what_is_empty_takes_a_filter_away() -> None:
     assert row(found).affinity == g.Affinity(exclude_neighbours_by="host")
 
 
-# The same again (DESIGN 3, shape of a protocol).
+# The same again.
 
 
 def test_a_service_may_declare_its_group_at_every_start() -> None:
@@ -192,7 +192,7 @@ def test_filters_that_read_alike_are_not_taken_for_the_same() -> None:
     ],
 )
 def test_where_a_key_belongs_never_changes_under_one_number(changes: dict[str, Any], facts: dict[str, str]) -> None:
-    """W1: a key's partition depends on their number; whether a copy can come back, on its disk."""
+    """EX2: a key's partition depends on their number; whether a copy can come back, on its disk."""
     refused = refusal(with_orders(), alteration(**changes))
     assert (refused.code, refused.facts) == ("GROUP_FIXED", facts)
     assert "drop it" in refused.hint
@@ -206,28 +206,28 @@ def test_a_group_that_is_not_there_is_neither_altered_nor_dropped(request_: q.An
 @pytest.mark.parametrize(
     ("group", "rule"),
     [
-        (g.GroupDefinition(""), "DESIGN 4.3"),
-        (g.GroupDefinition("  "), "DESIGN 4.3"),
-        (g.GroupDefinition("a/b"), "DESIGN 4.3"),
-        (g.GroupDefinition("a b"), "DESIGN 4.3"),
-        (g.GroupDefinition("a\nb"), "DESIGN 4.3"),
-        (g.GroupDefinition("x" * 201), "DESIGN 4.3"),
-        (g.GroupDefinition("g", 0), "W1"),
-        (g.GroupDefinition("g", PARTITIONS_MAX + 1), "W1"),
-        (g.GroupDefinition("g", backups=-1), "W1"),
-        (g.GroupDefinition("g", backups=BACKUPS_MAX + 1), "W1"),
-        (g.GroupDefinition("g", affinity=g.Affinity("host", {}, "rack")), "W3"),
-        (g.GroupDefinition("g", affinity=g.Affinity(" ")), "W3"),
-        (g.GroupDefinition("g", affinity=g.Affinity(node_filter={"": "eu"})), "W3"),
-        (g.GroupDefinition("g", affinity=g.Affinity(node_filter={"zone": "x" * (TEXT_CHARS_MAX + 1)})), "W3"),
+        (g.GroupDefinition(""), "EX3"),
+        (g.GroupDefinition("  "), "EX3"),
+        (g.GroupDefinition("a/b"), "EX3"),
+        (g.GroupDefinition("a b"), "EX3"),
+        (g.GroupDefinition("a\nb"), "EX3"),
+        (g.GroupDefinition("x" * 201), "EX3"),
+        (g.GroupDefinition("g", 0), "EX3"),
+        (g.GroupDefinition("g", PARTITIONS_MAX + 1), "EX3"),
+        (g.GroupDefinition("g", backups=-1), "EX3"),
+        (g.GroupDefinition("g", backups=BACKUPS_MAX + 1), "EX3"),
+        (g.GroupDefinition("g", affinity=g.Affinity("host", {}, "rack")), "EX7"),
+        (g.GroupDefinition("g", affinity=g.Affinity(" ")), "EX7"),
+        (g.GroupDefinition("g", affinity=g.Affinity(node_filter={"": "eu"})), "EX7"),
+        (g.GroupDefinition("g", affinity=g.Affinity(node_filter={"zone": "x" * (TEXT_CHARS_MAX + 1)})), "EX7"),
         (
             g.GroupDefinition(
                 "g", affinity=g.Affinity(node_filter={str(n): "" for n in range(FILTER_ENTRIES_MAX + 1)})
             ),
-            "W3",
+            "EX7",
         ),
-        (g.GroupDefinition("g", loss_policy=g.LossPolicy.UNKNOWN), "B14"),
-        (g.GroupDefinition("g", loss_policy=g.LossPolicy.IGNORE, persistent=True), "O2"),
+        (g.GroupDefinition("g", loss_policy=g.LossPolicy.UNKNOWN), "EX18"),
+        (g.GroupDefinition("g", loss_policy=g.LossPolicy.IGNORE, persistent=True), "EX18"),
     ],
 )
 def test_what_cannot_be_a_group_is_refused_by_the_rule_it_breaks(group: g.GroupDefinition, rule: str) -> None:
@@ -248,10 +248,10 @@ def test_the_limits_themselves_are_allowed(group: g.GroupDefinition) -> None:
 
 
 def test_an_alteration_is_held_to_the_same_limits() -> None:
-    """O2: lost partitions of a persistent group may come back, so they do not begin again empty."""
+    """EX18: lost partitions of a persistent group may come back, so they do not begin again empty."""
     found = with_orders()
-    assert refusal(found, alteration(backups=-1)).rule == "W1"
-    assert refusal(found, alteration(loss_policy=g.LossPolicy.IGNORE)).rule == "O2"
+    assert refusal(found, alteration(backups=-1)).rule == "EX3"
+    assert refusal(found, alteration(loss_policy=g.LossPolicy.IGNORE)).rule == "EX18"
 
 
 # Whatever is asked.

@@ -1,4 +1,4 @@
-"""A primary moves between two live nodes: prepared, drained, switched, or cancelled (DESIGN §4.3.5)."""
+"""A primary moves between two live nodes: prepared, drained, switched, or cancelled (EX14)."""
 
 import pytest
 from tests.unit.streams.rules.exchanging import CAPABILITIES, Shared, kinds, shared
@@ -11,7 +11,7 @@ from topolog.streams.rules import hand_over
 
 @pytest.mark.parametrize("leaver", ["former", "receiver"])
 def test_a_hand_over_is_cancelled_when_a_side_leaves(leaver: str) -> None:
-    """4.3.5, DS8: somebody who is there acts under a new token; of a former primary that stays, nobody else."""
+    """EX14, DS8: somebody who is there acts under a new token; of a former primary that stays, nobody else."""
     found = shared("n1", "n2", "n3", partitions=64, backups=2)
     found.join("n4")
     found.exchange()
@@ -27,7 +27,7 @@ def test_a_hand_over_is_cancelled_when_a_side_leaves(leaver: str) -> None:
 
 
 def test_whoever_has_not_stopped_for_a_hand_over_is_not_replaced_when_its_receiver_leaves() -> None:
-    """PI4: nobody is asked (P2), so nobody knows how far the former primary has read; it goes on under a new token."""
+    """EX12: nobody is asked, so nobody knows how far the former primary has read; it goes on under a new token."""
     found = shared("n2", partitions=1, backups=2)
     found.join("n1", "n5")
     found.exchange()
@@ -42,7 +42,7 @@ def test_whoever_has_not_stopped_for_a_hand_over_is_not_replaced_when_its_receiv
 
 
 def test_a_wanted_primary_that_leaves_stands_in_nobodys_way() -> None:
-    """PI7: the next one is wanted first then, owns already, and is handed the partition."""
+    """EX16: the next one is wanted first then, owns already, and is handed the partition."""
     found = shared("n2", partitions=1, backups=2)
     found.join("n1", "n5")
     found.exchange()
@@ -53,7 +53,7 @@ def test_a_wanted_primary_that_leaves_stands_in_nobodys_way() -> None:
 
 
 def test_whoever_has_not_drained_is_not_replaced_when_the_receiver_leaves_an_open_exchange() -> None:
-    """PI4: it has answered before, and is not asked again."""
+    """EX12: it has answered before, and is not asked again."""
     found = shared("n1", "n2", partitions=64)
     found.join("n3", "n4")
     found.exchange()
@@ -98,7 +98,7 @@ def prepared_by_n1(*, capabilities: tuple[str, ...] = CAPABILITIES) -> tuple[Sha
 
 
 def test_who_drained_before_it_was_told_or_in_another_life_has_not_drained() -> None:
-    """4.3.5: the hand-over itself, of this very incarnation."""
+    """EX14: the hand-over itself, of this very incarnation."""
     found, prepared = prepared_by_n1()
     n1, n3 = NodeId("n1"), NodeId("n3")
     life, other = Incarnation(1), Incarnation(2)
@@ -113,14 +113,14 @@ def test_who_drained_before_it_was_told_or_in_another_life_has_not_drained() -> 
 
 
 def test_who_does_not_fence_itself_is_waited_for_until_it_has_drained() -> None:
-    """V5: that time has passed says nothing of it."""
+    """EX14: that time has passed says nothing of it."""
     found, prepared = prepared_by_n1(capabilities=())
     assert found.hand_over(waited_through=prepared) == []
     assert kinds(found.hand_over("n1")) == ["AffinitySwitched"]
 
 
 def test_nothing_is_handed_over_to_who_is_being_stopped() -> None:
-    """4.1: it would act for a moment, and then nobody would."""
+    """LE28: it would act for a moment, and then nobody would."""
     found = shared("n1")
     found.join("n3")
     found.exchange()

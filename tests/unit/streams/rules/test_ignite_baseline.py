@@ -1,4 +1,4 @@
-"""Ignite's decision table A5, its corner cases C1 to C8 and its weaknesses W1 to W3: what it does, what ours does, why.
+"""Ignite's decision table, its corner cases and the weaknesses of its hash: what it does, what ours does, why.
 
 The words of the rows are those of Ignite. Ours judges by the log alone: by the views under which a node has written,
 and by its last renewal (`events/views.py`). So neither the state of the cluster, nor a change under way, nor who was
@@ -213,7 +213,7 @@ CASES = (
         FIRST.set_to(*FOUR, "d"),
         by_column(ADMIT),
         "BEHIND",
-        "a change that runs is a place in the log like others, so nobody has to be refused for its sake (N12)",
+        "a change that runs is a place in the log like others, so nobody has to be refused for its sake (BA3)",
     ),
     Case(
         "j < c, not in item j",
@@ -222,7 +222,7 @@ CASES = (
         FIRST.set_to(*FOUR, "d"),
         by_column("FORK_LOWER_ID"),
         "FORKED",
-        "as above; and the refusal names the place, the views and the members on both sides (N1)",
+        "as above; and the refusal names the place, the views and the members on both sides (BA27)",
     ),
     Case(
         "j = c, in history",
@@ -231,7 +231,7 @@ CASES = (
         FIRST.activated("a", "b", "c"),
         by_column(ADMIT),
         "BEHIND",
-        "a change that runs is a place in the log like others (N12)",
+        "a change that runs is a place in the log like others (BA3)",
     ),
     Case(
         "j = c, not in history",
@@ -240,7 +240,7 @@ CASES = (
         FIRST.activated("a", "b", "c"),
         by_column("FORK_SAME_ID"),
         "FORKED",
-        "the refusal names the place, the views and the members on both sides (N1)",
+        "the refusal names the place, the views and the members on both sides (BA27)",
     ),
     Case(
         "j > c",
@@ -249,7 +249,7 @@ CASES = (
         FIRST,
         by_column("ID_GREATER"),
         "FORKED",
-        "not because others started first, which there decides (C1, N3), but because both have gone on; an older log "
+        "not because others started first, which there decides (BA25), but because both have gone on; an older log "
         "with which nobody has is told apart (AHEAD, `test_older_log.py`)",
     ),
 )
@@ -258,7 +258,7 @@ CASES = (
 @pytest.mark.parametrize("column", COLUMNS)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_a_row_of_the_decision_table(case: Case, column: str) -> None:
-    """A5: «INACTIVE against ACTIVE plays no part in the decision», nor does it in ours; nor does a change under way."""
+    """«INACTIVE against ACTIVE plays no part in the decision», nor does it in ours; nor does a change under way."""
     asked = ignite.Joiner(case.joining)
     assert ignite.validate(in_ignite(case.reference, column), asked) == case.theirs[column]
     found = case.make(column != "first activation")
@@ -270,7 +270,7 @@ def test_a_row_of_the_decision_table(case: Case, column: str) -> None:
 
 @pytest.mark.parametrize("column", ["INACTIVE", "ACTIVE"])
 def test_present_but_the_cluster_has_none(column: str) -> None:
-    """CLUSTER_WITHOUT_BLT there: whoever starts empty and first shuts out everybody who has something (N2). Here the
+    """CLUSTER_WITHOUT_BLT there: whoever starts empty and first shuts out everybody who has something (BA25). Here the
     log has the history, and no node's disk is asked for it."""
     assert ignite.validate(ignite.Cluster(None), ignite.Joiner(FIRST)) == "CLUSTER_WITHOUT_BLT"
     found = lived(active=False)
@@ -296,7 +296,7 @@ def test_who_comes_from_another_cluster_is_told_so() -> None:
 
 
 def test_the_very_change_that_runs() -> None:
-    """A1.9: there a member that wrote the new id early and restarts is refused, ID_GREATER. Here nothing is noted
+    """BA10: there a member that wrote the new id early and restarts is refused, ID_GREATER. Here nothing is noted
     before its decision is read back, so whoever has noted it has it from the log."""
     running = in_ignite(FIRST, "set")
     assert ignite.validate(running, ignite.Joiner(FIRST.set_to(*FOUR, "e"))) == "ID_GREATER"
@@ -307,11 +307,11 @@ def test_the_very_change_that_runs() -> None:
     assert outcome(found, "x") == "BEHIND"
 
 
-# The rows of A5 in their order.
+# The rows of the table in their order.
 
 
 def test_row_0_persistent_into_in_memory() -> None:
-    """PERSISTENT_INTO_IN_MEMORY there, where each join rebuilds the baseline at once (C5). Here a server with a folder
+    """PERSISTENT_INTO_IN_MEMORY there, where each join rebuilds the baseline at once. Here a server with a folder
     is one more outsider until it is taken in, and a timeout of 0 does not exist."""
     found = Counted("a", "b")
     assert found.refusal(adjust(soft_ms=0)).code == "BAD_TIMEOUT"
@@ -338,7 +338,7 @@ def test_rows_1_and_3_clients_are_admitted_whatever_their_disk_says() -> None:
 )
 def test_rows_2_4_and_6_of_older_versions(row: str) -> None:
     """Three checks of features there, one of levels here: who could not read the log is refused, in every state, client
-    and server alike, and there is no compatibility mode (C7)."""
+    and server alike, and there is no compatibility mode."""
     found = Counted("a", "b")
     if row.startswith("2"):
         found.ask(activation(ClusterState.ACTIVE_READ_ONLY))
@@ -346,7 +346,7 @@ def test_rows_2_4_and_6_of_older_versions(row: str) -> None:
     found.log(FeatureLevelRaised(RequestRef("t", 900_000, bytes(8)), FIRST_LEVEL + 1, ("a", "b")))
     for kind in (q.NodeKind.SERVER, q.NodeKind.CLIENT):
         refused = found.refusal(join_request(joiner("x", kind=kind, capabilities=(FENCING, announced(FIRST_LEVEL)))))
-        assert (refused.code, refused.rule) == ("LEVEL_UNSUPPORTED", "K8")
+        assert (refused.code, refused.rule) == ("LEVEL_UNSUPPORTED", "K28")
         assert refused.facts == {"announced": str(FIRST_LEVEL), "in_force": str(FIRST_LEVEL + 1)}
 
 
@@ -361,13 +361,13 @@ def test_row_5_a_past_that_says_nothing_sensible() -> None:
     for points in ((), past.points[::-1], (past.points[0], past.points[0])):
         sent = joiner("x", 10**6, capabilities=CAPABILITIES)
         refused = found.refusal(join_request(sent, msgspec.structs.replace(past, points=points)))
-        assert (refused.code, refused.rule) == ("BAD_PAST", "DESIGN 4.4")
+        assert (refused.code, refused.rule) == ("BAD_PAST", "BA28")
         assert refused.facts == {"points": ", ".join(str(point.position) for point in points)}
         assert "past.json" in refused.hint
 
 
 def test_row_7_whether_it_is_new_or_wiped_is_told() -> None:
-    """A9.7: there both are admitted in silence, also while a change runs."""
+    """BA24: there both are admitted in silence, also while a change runs."""
     assert ignite.validate(ignite.Cluster(FIRST), ignite.Joiner(None)) == ADMIT
     found = lived(active=True)
     assert outcome(found, "y") == "NEW"
@@ -475,14 +475,14 @@ def test_c7_there_is_no_compatibility_mode() -> None:
 
 
 def test_c8_who_is_refused_never_enters_and_the_cluster_sees_it() -> None:
-    """N15: only its own start fails; and its refusal is a decision, with code, facts and what to do."""
+    """BA27: only its own start fails; and its refusal is a decision, with code, facts and what to do."""
     found = forked(active=True)
     before = found.state.hash()
     with pytest.raises(Refused) as raised:
         found.join("x")
     assert found.state.hash() == before
     refused = raised.value
-    assert (refused.code, refused.rule) == ("FORKED", "DESIGN 4.4")
+    assert (refused.code, refused.rule) == ("FORKED", "BA23")
     assert refused.facts["ours_members_since"] == "a, b, c"
 
 
@@ -490,7 +490,7 @@ def test_c8_who_is_refused_never_enters_and_the_cluster_sees_it() -> None:
 
 
 def test_a_deactivation_is_not_undone_by_a_restart() -> None:
-    """A4.4, N5: there the restart of a single member of a complete cluster activates it."""
+    """BA9: there the restart of a single member of a complete cluster activates it."""
     found = lived(active=True)
     found.ask(deactivation())
     found.settle()
@@ -503,7 +503,7 @@ def test_a_deactivation_is_not_undone_by_a_restart() -> None:
     assert found.state_row.state is ClusterState.ACTIVE
 
 
-# Weaknesses of the hash (A2).
+# Weaknesses of the hash.
 
 
 def test_w1_two_halves_whose_names_sum_up_alike() -> None:

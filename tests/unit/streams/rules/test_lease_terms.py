@@ -1,4 +1,4 @@
-"""Rules of lease terms: what they may be, which of them are in force, and when a change is confirmed (N26, F10)."""
+"""Rules of lease terms: what they may be, which of them are in force, and when a change is confirmed (LE36, LE37)."""
 
 import pytest
 from tests.unit.streams.rules.cluster import LOG_ID, Cluster, new_id
@@ -33,7 +33,7 @@ def confirm(found: Cluster) -> None:
 
 
 def test_n26_what_is_not_given_stays_as_it_is(found: Cluster) -> None:
-    """N26: the fence, the margin, or both."""
+    """LE37: the fence, the margin, or both."""
     assert isinstance(found.ask(asked(fence_ms=1_000))[0], LeaseTermsChanged)
     assert (row(found).fence_ms, row(found).margin_ms) == (1_000, 500)
     found.ask(asked(margin_ms=600))
@@ -66,23 +66,23 @@ def test_what_holds_already_changes_nothing(found: Cluster, request_: q.LeaseTer
 def test_b5_terms_that_contradict_each_other_are_refused(
     found: Cluster, request_: q.LeaseTermsRequested, why: str
 ) -> None:
-    """B5: some beats per fence, a margin that covers two clocks and a short pause; the facts say all three terms."""
+    """LE36: some beats per fence, a margin that covers two clocks and a short pause; the facts say all three terms."""
     with pytest.raises(Refused) as refusal:
         found.decide(request_)
     assert why in refusal.value.message
-    assert (refusal.value.code, refusal.value.rule) == ("BAD_TERMS", "B5")
+    assert (refusal.value.code, refusal.value.rule) == ("BAD_TERMS", "LE36")
     assert set(refusal.value.facts) == {"fence_ms", "margin_ms", "heartbeat_ms"}
     assert refusal.value.facts["heartbeat_ms"] == "200"
 
 
 @pytest.mark.parametrize("request_", [asked(fence_ms=1_000), asked(fence_ms=10_000), asked(margin_ms=100)])
 def test_b5_the_bounds_themselves_are_granted(found: Cluster, request_: q.LeaseTermsRequested) -> None:
-    """B5: F13, no rule says «more than» where another says «at least»."""
+    """LE36: no rule says «more than» where another says «at least»."""
     assert isinstance(found.ask(request_)[0], LeaseTermsChanged)
 
 
 def test_b8_a_lowered_fence_is_waited_for_as_long_as_the_former_one(found: Cluster) -> None:
-    """B5, B8 «threshold lowered»: renewals are by the new fence at once, waits by the longer one until confirmed."""
+    """LE37: renewals are by the new fence at once, waits by the longer one until confirmed."""
     found.ask(asked(1_000, 100))
     changed = found.position
     assert row(found).fence_ms == 1_000
@@ -95,7 +95,7 @@ def test_b8_a_lowered_fence_is_waited_for_as_long_as_the_former_one(found: Clust
 
 
 def test_b5_a_raised_fence_is_waited_for_at_once(found: Cluster) -> None:
-    """F10: a renewal behind the change may run that long; what must be heard in time goes by the shorter one."""
+    """LE37: a renewal behind the change may run that long; what must be heard in time goes by the shorter one."""
     found.ask(asked(4_000, 500))
     assert (row(found).proceed_ms, row(found).fence_min_ms) == (4_500, 2_000)
     confirm(found)
@@ -103,7 +103,7 @@ def test_b5_a_raised_fence_is_waited_for_at_once(found: Cluster) -> None:
 
 
 def test_b8_lowered_then_raised_keeps_the_longest_and_the_shortest(found: Cluster) -> None:
-    """B8 «threshold lowered, then raised»: what any change left behind counts until the last one is confirmed."""
+    """LE37: what any change left behind counts until the last one is confirmed."""
     found.ask(asked(1_000))
     found.ask(asked(1_500))
     assert (row(found).proceed_ms, row(found).fence_min_ms) == (2_500, 1_000)

@@ -1,4 +1,4 @@
-"""What is lost, whom it awaits, and who gives it up: by return, by policy, by an operator (DS2, O1-O5)."""
+"""What is lost, whom it awaits, and who gives it up: by return, by policy, by an operator (DS2, EX18, EX19)."""
 
 from tests.unit.streams.rules.exchanging import Shared, kinds, shared
 
@@ -11,7 +11,7 @@ from topolog.streams.rules.outcome import Ask, Present, outcome
 
 
 def test_a_partition_without_an_owner_is_lost_and_awaits_it() -> None:
-    """DS2, O1: nobody begins it empty; the return of the owner with its disk ends the loss."""
+    """DS2: nobody begins it empty; the return of the owner with its disk ends the loss."""
     found = shared("n1", "n2", "n3", backups=0)
     gone = [partition for partition in range(16) if found.acting(partition) == "n1"]
     found.leave("n1")
@@ -49,7 +49,7 @@ def test_a_loss_outlasts_the_exchanges_that_follow() -> None:
 
 
 def test_who_is_not_asked_is_not_doubted() -> None:
-    """P2, DS2: both were away while nobody acted, and own since before they joined; n2 owns when n1 leaves, too."""
+    """EX25, DS2: both were away while nobody acted, and own since before they joined; n2 owns when n1 leaves, too."""
     found = shared("n1", "n2")
     found.leave("n1", "n2")
     found.exchange()
@@ -98,7 +98,7 @@ def test_who_is_awaited_has_not_answered_by_being_there() -> None:
 
 
 def test_a_reset_is_of_one_group() -> None:
-    """O5: what another group has lost awaits its owner still."""
+    """EX19: what another group has lost awaits its owner still."""
     found = shared("n1", "n2", backups=0)
     found.create("items", 16, 0)
     found.rest()
@@ -112,7 +112,7 @@ def test_a_reset_is_of_one_group() -> None:
 
 
 def test_by_the_policy_ignore_what_is_lost_begins_empty() -> None:
-    """O2, O3: of a group that lives in memory, and has said so."""
+    """EX18: of a group that lives in memory, and has said so."""
     found = Shared()
     found.join("n1", "n2")
     found.create("orders", 16, 0, loss_policy=LossPolicy.IGNORE)
@@ -124,7 +124,7 @@ def test_by_the_policy_ignore_what_is_lost_begins_empty() -> None:
 
 
 def test_an_operator_gives_up_what_is_lost() -> None:
-    """O5, DS2: the lost partitions begin anew, in an exchange of their own; where nothing is lost nothing changes."""
+    """EX19, DS2: the lost partitions begin anew, in an exchange of their own; where nothing is lost nothing changes."""
     found = shared("n1", "n2", "n3", backups=0)
     kept = [partition for partition in range(16) if found.acting(partition) != "n1"]
     acting = {partition: found.acting(partition) for partition in kept}
@@ -141,7 +141,7 @@ def test_an_operator_gives_up_what_is_lost() -> None:
 
 
 def test_a_reset_gives_up_what_is_lost_and_nothing_else() -> None:
-    """DS2, O5: whose owner goes while the reset is under way is lost only then, and awaits that one."""
+    """DS2, EX19: whose owner goes while the reset is under way is lost only then, and awaits that one."""
     found = shared("n1", "n2", "n3", backups=0)
     given_up = [partition for partition in range(16) if found.acting(partition) == "n1"]
     still_owned = [partition for partition in range(16) if found.acting(partition) == "n2"]
@@ -192,7 +192,7 @@ def outcome_of(
 
 
 def test_of_owners_the_wanted_primary_acts_else_who_counts_highest() -> None:
-    """L3, K3."""
+    """EX26."""
     owners = unserved(copy(1, PartitionState.OWNING), copy(2, PartitionState.OWNING), is_lost=False)
     assert outcome_of(owners, 3, 1, ask=Ask(), n1=4, n2=7)[0] == 2
     assert outcome_of(owners, 1, 3, ask=Ask(), n1=4, n2=7)[0] == 1
@@ -200,7 +200,7 @@ def test_of_owners_the_wanted_primary_acts_else_who_counts_highest() -> None:
 
 
 def test_counters_are_those_that_nodes_have_told() -> None:
-    """K3: both owners were away, and neither is wanted first any more."""
+    """EX26: both owners were away, and neither is wanted first any more."""
     found = shared("n1", "n2")
     found.leave("n1", "n2")
     found.exchange()
@@ -214,7 +214,7 @@ def test_counters_are_those_that_nodes_have_told() -> None:
 
 
 def test_a_reset_chooses_one_copy_and_none_that_is_being_cleared() -> None:
-    """DS2, O5: the others load from the one; what is being cleared is wanted again, and loads too."""
+    """DS2, EX19: the others load from the one; what is being cleared is wanted again, and loads too."""
     lost = unserved(copy(1, PartitionState.LOST), copy(2, PartitionState.LOST))
     assert outcome_of(lost, 1, 2, ask=Ask(reset_at=Position(1_000))) == (1, {1: "OWNING", 2: "MOVING"})
     cleared = unserved(copy(1, PartitionState.RENTING))
@@ -223,7 +223,7 @@ def test_a_reset_chooses_one_copy_and_none_that_is_being_cleared() -> None:
 
 
 def test_what_was_loading_is_lost_with_its_last_owner() -> None:
-    """O1, O3: also of a server that was not asked; an absent node's copy that did not own is nothing to wait for."""
+    """DS2, EX18: also of a server that was not asked; an absent node's copy that did not own is nothing to wait for."""
     found = shared("n1", backups=1)
     found.join("n2")
     found.exchange()
@@ -236,7 +236,7 @@ def test_what_was_loading_is_lost_with_its_last_owner() -> None:
 
 
 def test_a_reset_is_of_what_was_lost_when_it_was_asked() -> None:
-    """O5: what loses its last owner while the reset waits for its turn is not given up with the rest."""
+    """EX19: what loses its last owner while the reset waits for its turn is not given up with the rest."""
     found = shared("n1", "n2", "n3", backups=0)
     given_up = [partition for partition in range(16) if found.acting(partition) == "n1"]
     later = [partition for partition in range(16) if found.acting(partition) == "n2"]

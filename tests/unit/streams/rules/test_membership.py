@@ -1,4 +1,4 @@
-"""Rules of membership: who joins, whose lease is renewed, who is out and why (DESIGN §4.1)."""
+"""Rules of membership: who joins, whose lease is renewed, who is out and why (docs/design/leases.md)."""
 
 import msgspec
 import pytest
@@ -78,7 +78,7 @@ def test_joining_again_as_the_same_incarnation_is_unchanged() -> None:
 )
 def test_a_bad_name_is_no_node(name: str) -> None:
     """A node's id stands in keys and lines: not empty, no slash, not endless; one word, of what can be seen, or a list
-    of names has one more than there are nodes (found by attack, S6)."""
+    of names has one more than there are nodes (LE20)."""
     found = refusal(Cluster(), join_request(joiner(name)))
     assert found.code == "BAD_NODE"
     assert found.message.isprintable()
@@ -237,7 +237,7 @@ def test_the_lock_on_the_folder_proves_the_former_life_gone() -> None:
 
 
 def test_whose_incarnation_somebody_else_has_taken_is_told_so() -> None:
-    """4.1: it counts only a joining with its own seal for its own, and would wait for that for ever."""
+    """LE21: it counts only a joining with its own seal for its own, and would wait for that for ever."""
     cluster = Cluster()
     cluster.ask(join_request(msgspec.structs.replace(joiner("n1", 1), seal=b"another one's")))
     with pytest.raises(Refused) as refused:
@@ -247,7 +247,7 @@ def test_whose_incarnation_somebody_else_has_taken_is_told_so() -> None:
 
 @pytest.mark.parametrize("proof", [b"", b"what a liar shows", secret(2)])
 def test_who_does_not_show_the_secret_of_the_former_life_replaces_nobody(proof: bytes) -> None:
-    """4.1: the folder's id stands in the log, so whoever reads can name it; the secret lies in the folder."""
+    """LE34: the folder's id stands in the log, so whoever reads can name it; the secret lies in the folder."""
     cluster = Cluster()
     cluster.ask(join_request(joiner("n1", 1)))
     forged = msgspec.structs.replace(joiner("n1", 2, replaces=1), proof=proof)
@@ -281,7 +281,7 @@ def test_a_lock_on_another_folder_proves_nothing(folder: str) -> None:
 
 
 def test_a_waiting_process_whose_types_have_come_to_conflict_is_refused() -> None:
-    """What was sound when it asked may contradict the cluster when it gets in (J1)."""
+    """What was sound when it asked may contradict the cluster when it gets in (ME28)."""
     cluster = Cluster("n1")
     declared = (q.DeclaredType(md.ObjectType("T", {"id": "String"}), 0),)
     request = join_request(joiner("n1", 2, types=declared))
@@ -352,7 +352,7 @@ def test_a_deadline_of_another_node_with_a_longer_name_ends_nothing() -> None:
 
 
 def test_silence_proves_nothing_about_a_server_that_does_not_fence_itself() -> None:
-    """F6: an old version that never fences is not declared fenced after proceed_ms."""
+    """LE18: an old version that never fences is not declared fenced after proceed_ms."""
     cluster = Cluster()
     cluster.ask(join_request(joiner("old", capabilities=())))
     assert cluster.settle_membership({}, {cluster.lapse_of("old")}) == []
@@ -439,7 +439,7 @@ def test_a_former_lifes_heartbeat_renews_nothing() -> None:
 
 
 def test_a_member_that_lags_is_not_renewed() -> None:
-    """F9: a node whose heartbeats are fine and that applies nothing must fence itself, or it blocks everybody."""
+    """LE14: a node whose heartbeats are fine and that applies nothing must fence itself, or it blocks everybody."""
     cluster = Cluster("n1", "n2")
     hearing = {N1: heard(7, applied=4), NodeId("n2"): heard(7, applied=5)}
     assert m.unpack_renewals(membership.renew(cluster.state, hearing, Position(5)).renewals) == [(1, 7)]
@@ -488,7 +488,7 @@ def test_settling_twice_gives_nothing_the_second_time(hearing: membership.Hearin
 
 
 def test_idle_requesters_are_forgotten_by_one_decision() -> None:
-    """K7: the deadline's key names the requester and its last outcome; a requester may contain slashes."""
+    """K19: the deadline's key names the requester and its last outcome; a requester may contain slashes."""
     row = q.RequesterRow(highest=3, last_at=Position(17))
     (deadline,) = requesters.deadlines("ops/ada", row)
     assert (deadline.position, deadline.after_ms) == (17, q.IDLE_REQUESTER_MS)

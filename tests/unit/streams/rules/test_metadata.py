@@ -1,4 +1,4 @@
-"""Rules of metadata agreement, by their numbers in metadata-agreement.md."""
+"""Rules of metadata agreement, by their names in docs/rules.md."""
 
 from collections.abc import Sequence
 
@@ -68,7 +68,7 @@ def versions(cluster: Cluster, name: str = "Customer") -> tuple[int, int]:
 
 
 def test_u5_the_first_proposal_is_version_1_and_nothing_is_accepted() -> None:
-    """U5: an unknown type gets P = 1, A = 0."""
+    """ME11: an unknown type gets P = 1, A = 0."""
     cluster = Cluster("n1")
     (proposed,) = cluster.ask(update(CUSTOMER))
     assert isinstance(proposed, md.MetadataUpdateProposed)
@@ -78,7 +78,7 @@ def test_u5_the_first_proposal_is_version_1_and_nothing_is_accepted() -> None:
 
 
 def test_u5_a_proposal_is_merged_into_what_is_pending() -> None:
-    """U5: P + 1, and the merge base is the pending content, not the accepted one."""
+    """ME11: P + 1, and the merge base is the pending content, not the accepted one."""
     cluster = Cluster("n1")
     cluster.ask(update(CUSTOMER))
     (proposed,) = cluster.ask(update(NAMED))
@@ -88,20 +88,20 @@ def test_u5_a_proposal_is_merged_into_what_is_pending() -> None:
 
 
 def test_u6_a_type_that_is_being_removed_takes_no_proposal() -> None:
-    """U6: refused without a version."""
+    """ME24: refused without a version."""
     cluster = agreed(CUSTOMER)
     cluster.ask(type_removal("Customer"))
     refused = refusal(cluster, update(NAMED))
-    assert (refused.code, refused.rule) == ("TYPE_REMOVING", "U6")
+    assert (refused.code, refused.rule) == ("TYPE_REMOVING", "ME24")
 
 
 def test_u7_a_conflict_is_rejected_with_both_sides_and_takes_no_number() -> None:
-    """U7, I6: nothing changes but the request's outcome, and the next proposal uses the number."""
+    """ME13: nothing changes but the request's outcome, and the next proposal uses the number."""
     cluster = agreed(CUSTOMER)
     before = cluster.type("Customer")
     (rejected,) = cluster.ask(update(CONFLICTING))
     assert isinstance(rejected, md.MetadataUpdateRejected)
-    assert (rejected.code, rejected.rule) == ("METADATA_CONFLICT", "M6")
+    assert (rejected.code, rejected.rule) == ("METADATA_CONFLICT", "ME8")
     assert (rejected.current, rejected.proposed) == (CUSTOMER, CONFLICTING)
     assert rejected.facts == {"what": "field id", "current": "long", "proposed": "String"}
     assert cluster.type("Customer") == before
@@ -119,7 +119,7 @@ def test_u7_a_conflict_with_what_is_only_pending_is_a_conflict() -> None:
 
 
 def test_u8_a_proposal_that_changes_nothing_takes_no_version() -> None:
-    """U8, repaired: there is a no-op check at the coordinator; the outcome names the pending version."""
+    """ME9: there is a no-op check at the coordinator; the outcome names the pending version."""
     cluster = agreed(CUSTOMER)
     cluster.ask(update(NAMED))
     request = update(CUSTOMER)
@@ -179,7 +179,7 @@ def test_the_largest_rejection_fits_a_record() -> None:
 
 
 def test_u12_an_acceptance_is_cumulative() -> None:
-    """U12, U15: every pending version up to the accepted one is accepted by one decision."""
+    """ME16: every pending version up to the accepted one is accepted by one decision."""
     cluster = Cluster("n1")
     for field in "abc":
         cluster.propose("T", field)
@@ -191,7 +191,7 @@ def test_u12_an_acceptance_is_cumulative() -> None:
 
 
 def test_what_is_accepted_is_the_content_of_exactly_that_version() -> None:
-    """I4, I7: later proposals to the type stay pending; nobody is shown their fields."""
+    """ME16: later proposals to the type stay pending; nobody is shown their fields."""
     cluster = Cluster("n1")
     first = cluster.propose("T", "a")
     cluster.propose("T", "b")
@@ -224,7 +224,7 @@ def test_what_is_older_does_not_wait_for_what_is_newer_of_either_kind() -> None:
 
 
 def test_after_the_wait_acceptance_names_the_presumed_fenced() -> None:
-    """V4: waited through the position, so the silent one is no obstacle."""
+    """ME15: waited through the position, so the silent one is no obstacle."""
     cluster = Cluster("n1", "n2")
     at = cluster.propose("T", "a")
     (accepted,) = settle(cluster, applied(cluster, n2=0), at)
@@ -244,7 +244,7 @@ def test_settling_twice_gives_nothing_the_second_time() -> None:
 def test_p_and_a_only_grow_and_each_version_belongs_to_one_proposal(
     proposals: list[tuple[str, str]], data: st.DataObject
 ) -> None:
-    """I1, I2, I3: A <= P, neither decreases, numbers have no gaps, content only grows."""
+    """ME14: A <= P, neither decreases, numbers have no gaps, content only grows."""
     cluster = Cluster("n1", "n2")
     given_out: dict[str, list[int]] = {"T": [], "S": []}
     before = {"T": (0, 0), "S": (0, 0)}
@@ -270,14 +270,14 @@ def test_p_and_a_only_grow_and_each_version_belongs_to_one_proposal(
 
 
 def test_x2_an_unknown_type_is_not_removed() -> None:
-    """X2: nor one whose name only has the same id."""
+    """ME23: nor one whose name only has the same id."""
     cluster = agreed(CUSTOMER)
     assert refusal(cluster, type_removal("Order")).code == "TYPE_UNKNOWN"
     assert refusal(cluster, type_removal("CUSTOMER")).code == "TYPE_UNKNOWN"
 
 
 def test_x2_a_type_that_is_being_updated_is_not_removed() -> None:
-    """X2: P and A must be equal; the refusal names both."""
+    """ME23: P and A must be equal; the refusal names both."""
     cluster = agreed(CUSTOMER)
     cluster.ask(update(NAMED))
     refused = refusal(cluster, type_removal("Customer"))
@@ -285,14 +285,14 @@ def test_x2_a_type_that_is_being_updated_is_not_removed() -> None:
 
 
 def test_x2_a_type_is_removed_once() -> None:
-    """X2: a second removal meanwhile is refused."""
+    """ME23: a second removal meanwhile is refused."""
     cluster = agreed(CUSTOMER)
     cluster.ask(type_removal("Customer"))
     assert refusal(cluster, type_removal("Customer")).code == "TYPE_REMOVING"
 
 
 def test_a_removal_is_accepted_by_the_same_verdict() -> None:
-    """X3, X4: until then the row is there, flagged; then it is gone, its last version is the floor."""
+    """ME25: until then the row is there, flagged; then it is gone, its last version is the floor."""
     cluster = agreed(CUSTOMER, NAMED)
     cluster.ask(type_removal("Customer"))
     assert settle(cluster, applied(cluster, n1=0)) == []
@@ -313,13 +313,13 @@ def removed() -> Cluster:
 
 @pytest.mark.parametrize("based_on", [1, 2])
 def test_x5_what_was_built_on_a_removed_version_never_comes_back(based_on: int) -> None:
-    """X5, repaired: the floor refuses it, and the refusal says where the floor is."""
+    """ME26: the floor refuses it, and the refusal says where the floor is."""
     refused = refusal(removed(), update(CUSTOMER, based_on))
     assert (refused.code, refused.facts) == ("STALE_METADATA", {"based_on": str(based_on), "floor": "2"})
 
 
 def test_x6_the_name_may_be_defined_anew_with_other_fields() -> None:
-    """X6: that is what removal is for; numbers go on above the floor (J6, repaired)."""
+    """ME27: that is what removal is for; numbers go on above the floor."""
     cluster = removed()
     (proposed,) = cluster.ask(update(CONFLICTING))
     assert isinstance(proposed, md.MetadataUpdateProposed)
@@ -338,7 +338,7 @@ def join(cluster: Cluster, *declared: tuple[md.ObjectType, int]) -> list[Decisio
 
 
 def test_j2_types_that_a_joining_node_knows_are_proposed_in_its_own_set() -> None:
-    """J2, repaired: metadata never changes without a version; what is known already takes none."""
+    """ME29: metadata never changes without a version; what is known already takes none."""
     cluster = agreed(CUSTOMER)
     order = md.ObjectType("Order", {"id": "long"})
     joined, proposed = join(cluster, (CUSTOMER, 1), (order, 0))
@@ -349,7 +349,7 @@ def test_j2_types_that_a_joining_node_knows_are_proposed_in_its_own_set() -> Non
 
 
 def test_j2_a_joining_node_adds_to_a_type_like_any_proposal() -> None:
-    """J2: the merged content is pending at the next version, and accepted by the same verdict."""
+    """ME29: the merged content is pending at the next version, and accepted by the same verdict."""
     cluster = agreed(CUSTOMER)
     join(cluster, (NAMED, 1))
     assert versions(cluster) == (1, 2)
@@ -366,7 +366,7 @@ def test_j2_a_joining_node_adds_to_a_type_like_any_proposal() -> None:
     ],
 )
 def test_j1_a_node_whose_types_contradict_stays_out(declared: tuple[md.ObjectType, int], code: str) -> None:
-    """J1: a trial merge of each of the joiner's types; any conflict refuses the join whole."""
+    """ME28: a trial merge of each of the joiner's types; any conflict refuses the join whole."""
     cluster = agreed(CUSTOMER)
     types = (q.DeclaredType(md.ObjectType("Order", {}), 0), q.DeclaredType(*declared))
     request = join_request(joiner("n9", types=types))
@@ -375,7 +375,7 @@ def test_j1_a_node_whose_types_contradict_stays_out(declared: tuple[md.ObjectTyp
 
 
 def test_j1_a_conflict_tells_both_sides() -> None:
-    """J1: the operator sees what the cluster has and what the node brings."""
+    """ME28: the operator sees what the cluster has and what the node brings."""
     request = join_request(joiner("n9", types=(q.DeclaredType(CONFLICTING, 0),)))
     refused = refusal(agreed(CUSTOMER), request)
     assert isinstance(refused, MergeConflict)
@@ -389,6 +389,6 @@ def test_j1_a_type_is_declared_once() -> None:
 
 
 def test_x5_a_node_that_was_away_during_a_removal_stays_out_with_the_old_type() -> None:
-    """X5: the returning node is the classic way by which a removed type came back."""
+    """ME26: the returning node is the classic way by which a removed type came back."""
     request = join_request(joiner("n9", types=(q.DeclaredType(CUSTOMER, 2),)))
     assert refusal(removed(), request).code == "STALE_METADATA"

@@ -1,4 +1,4 @@
-"""Rules of schema change: prepared, then committed or rolled back, one at a time per object (DESIGN §4.5, B4)."""
+"""Rules of schema change: prepared, then committed or rolled back, one at a time per object (docs/design/tables.md)."""
 
 from collections.abc import Sequence
 
@@ -29,7 +29,7 @@ def kinds(decided: Sequence[object]) -> list[str]:
 
 
 def test_a_change_is_committed_when_every_server_has_applied_it() -> None:
-    """V3: one round trip with all up."""
+    """TA15: one round trip with all up."""
     found = shop()
     assert kinds(found.ask(change(alter("shop.orders", add("note"))))) == ["SchemaChangePrepared"]
     number = found.position
@@ -44,7 +44,7 @@ def test_a_change_is_committed_when_every_server_has_applied_it() -> None:
 
 
 def test_a_silent_server_costs_one_wait_for_all_changes_that_were_prepared_meanwhile() -> None:
-    """N18: batched behind one wait."""
+    """TA17: batched behind one wait."""
     found = shop()
     for name in ("a", "b", "c"):
         found.ask(change(table(f"shop.{name}")))
@@ -56,7 +56,7 @@ def test_a_silent_server_costs_one_wait_for_all_changes_that_were_prepared_meanw
 
 
 def test_create_drop_create_of_one_name_waits_in_line_and_each_is_a_new_object() -> None:
-    """B8: create-drop-create of one name."""
+    """TA12: create-drop-create of one name."""
     found = shop()
     first = found.object("shop.orders").incarnation
     found.ask(change(drop()))
@@ -67,7 +67,7 @@ def test_create_drop_create_of_one_name_waits_in_line_and_each_is_a_new_object()
 
 
 def test_servers_confirm_what_they_have_deleted() -> None:
-    """B4: data of a dropped table is deleted after the commit, and each server says so."""
+    """TA32: data of a dropped table is deleted after the commit, and each server says so."""
     found = shop()
     number = found.make(drop())
     assert object_row(found.state, "shop.orders") is None
@@ -77,7 +77,7 @@ def test_servers_confirm_what_they_have_deleted() -> None:
 
 
 def test_a_change_that_is_cancelled_leaves_everything_as_before() -> None:
-    """I6: a rollback needs nobody."""
+    """TA22: a rollback needs nobody."""
     found = shop()
     found.ask(change(drop()))
     number = found.position

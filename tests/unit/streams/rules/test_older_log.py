@@ -1,4 +1,4 @@
-"""An older log was put back: how its nodes are refused, for how long, and what is said of an empty folder (N1, W4)."""
+"""An older log was put back: how its nodes are refused, for how long, and what is said of an empty folder (BA26)."""
 
 import copy
 

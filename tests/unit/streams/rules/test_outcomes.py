@@ -1,4 +1,4 @@
-"""Many partitions at once: the columns say what the rule says of one partition after the other (DESIGN §4.3.4).
+"""Many partitions at once: the columns say what the rule says of one partition after the other (EX34).
 
 The plain forms stand here, a change at a time; the product's must give the same bytes for any rows, wishes and maps.
 """

@@ -1,4 +1,4 @@
-"""Whose past agrees with the log: histories that part, disks that are put aside and back (DESIGN §4.4, A5, W1 to W5).
+"""Whose past agrees with the log: histories that part, disks that are put aside and back (docs/design/baseline.md).
 
 The model is of logs, leases and disks only. A log can be copied; the copy goes live beside it, and both go on. A node
 lives in one of them at a time, writes under its lease as `events/views.py` says, stops, and joins any of them. What it
@@ -266,7 +266,7 @@ def by_views_alone(state: State, log_id: bytes, node: NodeId, past: Past | None)
 
 
 def test_no_schedule_lets_in_a_disk_that_has_forked_or_that_has_lost_something() -> None:
-    """A5 in ours, W2 to W5: over thousands of histories; each kind of refusal was needed in some of them, and nobody is
+    """BA23, BA24: over thousands of histories; each kind of refusal was needed in some of them, and nobody is
     called AHEAD of a log that has gone on."""
     needed: set[Kinship] = set()
     for seed in range(3_000):
@@ -372,7 +372,7 @@ def with_restored(state: State, log_id: bytes, node: NodeId, past: Past | None) 
 
 
 def with_ahead(state: State, log_id: bytes, node: NodeId, past: Past | None) -> Judged:
-    """Who has seen more is welcome, as the first that starts is in Ignite (C1)."""
+    """Who has seen more is welcome, as the first that starts is in Ignite (BA25)."""
     told = judge(state, log_id, node, past)
     return Judged(Kinship.EQUAL) if told.kinship is Kinship.AHEAD else told
 

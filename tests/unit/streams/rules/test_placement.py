@@ -1,4 +1,4 @@
-"""Whom partitions are placed over where there is a baseline (DESIGN §4.4, A1.2, C4)."""
+"""Whom partitions are placed over where there is a baseline (BA11)."""
 
 import pytest
 from hypothesis import given
@@ -25,7 +25,7 @@ def without(node: str, placed: dict[int, list[tuple[str, str]]]) -> dict[int, li
 
 @pytest.mark.parametrize("node", FIVE)
 def test_nothing_moves_when_a_member_leaves_and_comes_back_but_for_its_own_copies(node: str) -> None:
-    """A1.2: what the others have stays where it is, and in its order, however long it is away."""
+    """BA11: what the others have stays where it is, and in its order, however long it is away."""
     found = counted(*FIVE)
     before = found.placed()
     found.leave(node)
@@ -52,7 +52,7 @@ def test_only_copies_of_who_comes_back_are_loaded() -> None:
 
 
 def test_who_joins_from_outside_gets_nothing_of_a_persistent_group() -> None:
-    """N9, A5: admitted, not used for data until it is added."""
+    """BA11: admitted, not used for data until it is added."""
     found = counted(*FIVE)
     before = found.placed()
     found.join("n6")
@@ -75,7 +75,7 @@ def test_a_set_moves_what_is_wanted_elsewhere() -> None:
 
 
 def test_a_removed_member_that_comes_back_is_emptied() -> None:
-    """C4: its local partitions are dropped, once all that are wanted own."""
+    """BA11: its local partitions are dropped, once all that are wanted own."""
     found = counted(*FIVE)
     found.leave("n5")
     found.rest()
@@ -116,7 +116,7 @@ def test_groups_in_memory_are_placed_over_all_servers() -> None:
 
 
 def test_filters_hold_for_members_that_are_away() -> None:
-    """A1.2: by the attributes that they were taken in with; n2 would take no copy of n1's place meanwhile."""
+    """BA11: by the attributes that they were taken in with; n2 would take no copy of n1's place meanwhile."""
     found = Counted(active=False)
     found.join("n1", "n2", zone="eu")
     found.join("n3", "n4", zone="us")
@@ -133,7 +133,7 @@ def test_filters_hold_for_members_that_are_away() -> None:
 
 
 def test_attributes_that_changed_meanwhile_count_from_the_next_set_on() -> None:
-    """A1.1 in ours: whoever comes back from another zone is placed as it was until an operator says otherwise."""
+    """BA11: whoever comes back from another zone is placed as it was until an operator says otherwise."""
     found = Counted(active=False)
     found.join("n1", "n2", zone="eu")
     found.ask(activation())
@@ -167,7 +167,7 @@ def test_a_new_group_is_served_at_once_though_members_are_away() -> None:
 
 
 def test_a_loss_can_be_given_up_while_the_members_that_had_it_are_away() -> None:
-    """O5: a reset begins it with those that are here, though none of them would be wanted."""
+    """EX19: a reset begins it with those that are here, though none of them would be wanted."""
     found = counted(*FIVE, partitions=64)
     found.leave("n4", "n5")
     found.rest()
@@ -189,7 +189,7 @@ acts = st.lists(
 
 @given(acts)
 def test_at_rest_persistent_copies_are_with_present_members_only(acts: list[tuple[str, str]]) -> None:
-    """PI3, PI4 at each step (`Shared`); at rest each partition that is served is owned by all of its wanted members."""
+    """EX12 at each step (`Shared`); at rest each partition that is served is owned by all of its wanted members."""
     found = counted("n1", "n2", "n3", partitions=8)
     for act, node in acts:
         here = set(b.online(found.state))

@@ -1,4 +1,4 @@
-"""What a comparison finds, and in which steps it comes to that (anti-entropy E; D.5.6, D.5.10).
+"""What a comparison finds, and in which steps it comes to that (RE21, RE20).
 
 The world is real but for its rendezvous, its broker and its tables: see `repairing.py`.
 """
@@ -42,7 +42,7 @@ def outcome(world: World) -> SegmentEnded:
 
 
 def test_equal_tables_are_equal_whatever_the_order_of_their_rows() -> None:
-    """Scenario 1."""
+    """RE17."""
     world = three(R2=rows()[::-1])
     ended = world.finish()
     assert (ended.status, ended.covered, ended.left, ended.differing) == (SessionStatus.SUCCEEDED, (FULL,), (), ())
@@ -51,7 +51,7 @@ def test_equal_tables_are_equal_whatever_the_order_of_their_rows() -> None:
 
 
 def test_a_row_that_differs_is_found_in_its_leaf_and_nowhere_else() -> None:
-    """Scenario 2."""
+    """RE21."""
     world = three(R2=changed())
     ended = world.finish()
     assert (ended.status, ended.rows_found) == (SessionStatus.SUCCEEDED, 1)
@@ -65,14 +65,14 @@ def test_a_row_that_differs_is_found_in_its_leaf_and_nowhere_else() -> None:
 
 
 def test_a_row_that_one_replica_lacks_is_missing_there() -> None:
-    """Scenario 3."""
+    """RE21."""
     world = three(R2=[each for each in rows() if each["id"] != 7])
     world.finish()
     assert world.events(RowsCompared)[0].found.kinds == {"MISSING": 1}
 
 
 def test_a_row_that_one_replica_has_more_is_told_and_never_deleted() -> None:
-    """Scenario 4."""
+    """RE2."""
     world = three(R2=[*rows(), row(2000)])
     before = world.contents()
     ended = world.finish()
@@ -85,7 +85,7 @@ def test_a_row_that_one_replica_has_more_is_told_and_never_deleted() -> None:
 
 
 def test_a_key_that_is_there_twice_is_left_to_people() -> None:
-    """Scenario 5."""
+    """RE2."""
     world = three()
     world.table("R2").add(row(7, "once more"))
     before = world.contents()
@@ -97,7 +97,7 @@ def test_a_key_that_is_there_twice_is_left_to_people() -> None:
 
 
 def test_rows_of_a_table_without_key_are_counted() -> None:
-    """Scenario 6: what is there twice does not cancel itself out."""
+    """RE17: what is there twice does not cancel itself out."""
     keyless = {name: msgspec.structs.replace(definition(name), key=()) for name in ("R1", "R2")}
     world = World({"R1": [row(1), row(1)], "R2": [row(2), row(2)]}, **keyless)
     ended = world.finish()
@@ -106,13 +106,13 @@ def test_rows_of_a_table_without_key_are_counted() -> None:
 
 
 def test_empty_tables_are_equal() -> None:
-    """Scenario 9."""
+    """RE17."""
     ended = three(R1=[], R2=[], R3=[]).finish()
     assert (ended.status, ended.rows_read, ended.covered) == (SessionStatus.SUCCEEDED, 0, (FULL,))
 
 
 def test_where_most_leaves_differ_no_finer_ones_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Scenario 10."""
+    """RE21."""
     monkeypatch.setattr(repair_steps, "LEAF_ROWS", 0)
     world = three(R2=[])
     ended = world.finish()
@@ -122,7 +122,7 @@ def test_where_most_leaves_differ_no_finer_ones_are_asked_for(monkeypatch: pytes
 
 
 def test_where_too_many_rows_differ_a_full_copy_is_offered(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Scenario 10: it is said and not tried; a preview has looked at all of it, a repair has repaired nothing."""
+    """RE21: it is said and not tried; a preview has looked at all of it, a repair has repaired nothing."""
     monkeypatch.setattr(repair_steps, "DIGESTS_MAX", 20)
     world = three(R2=[])
     told = world.finish()
@@ -141,7 +141,7 @@ def test_where_too_many_rows_differ_a_full_copy_is_offered(monkeypatch: pytest.M
 def test_the_digests_of_all_replicas_together_are_bounded(
     most: int, code: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Scenario 10: forty rows on each of three; who compares them has only so much room."""
+    """RE21: forty rows on each of three; who compares them has only so much room."""
     monkeypatch.setattr(repair_steps, "DIGESTS_MAX", most)
     world = three(R2=[])
     world.finish()
@@ -149,7 +149,7 @@ def test_the_digests_of_all_replicas_together_are_bounded(
 
 
 def test_all_rows_that_would_be_sent_count_and_not_those_that_differ(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Scenario 10: pairs differ in different places, and each replica is asked for the rows in all of these."""
+    """RE21: pairs differ in different places, and each replica is asked for the rows in all of these."""
     monkeypatch.setattr(repair_steps, "DIGESTS_MAX", 3 * 30)
     low = [each for each in rows() if int(str(each["id"])) <= 20]
     high = [each for each in rows() if int(str(each["id"])) > 20]
@@ -160,7 +160,7 @@ def test_all_rows_that_would_be_sent_count_and_not_those_that_differ(monkeypatch
 
 
 def test_very_many_rows_of_one_token_are_told_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Scenario 34: a heap in which a row is there again and again; no tree is fine enough to tell these apart."""
+    """RE21: a heap in which a row is there again and again; no tree is fine enough to tell these apart."""
     monkeypatch.setattr(repair_steps, "DIGESTS_MAX", 40)
     keyless = {name: msgspec.structs.replace(definition(name), key=()) for name in ("R1", "R2")}
     world = World({"R1": [row(1)] * 30, "R2": [row(1)] * 21}, **keyless)
@@ -172,7 +172,7 @@ def test_very_many_rows_of_one_token_are_told_as_such(monkeypatch: pytest.Monkey
 
 
 def test_a_full_leaf_whose_rows_have_keys_of_their_own_is_refined(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Scenario 34: finer leaves spread them, and then only few have to be sent."""
+    """RE21: finer leaves spread them, and then only few have to be sent."""
     monkeypatch.setattr(repair_steps, "DIGESTS_MAX", 2)
     world = World({"R1": rows(), "R2": changed()})
     ended = world.finish(ranges=(TokenRange(0, 1 << 31), TokenRange(1 << 31, 1 << 32)))
@@ -181,7 +181,7 @@ def test_a_full_leaf_whose_rows_have_keys_of_their_own_is_refined(monkeypatch: p
 
 @pytest.mark.parametrize("limit", ["LEAF_ROWS", "REFINED_ROWS"])
 def test_leaves_of_many_rows_are_refined_as_long_as_it_pays(monkeypatch: pytest.MonkeyPatch, limit: str) -> None:
-    """D.5.6, scenario 37: 8 bits more each time over what differs only, until most of it differs, then the rows. Many
+    """RE21: 8 bits more each time over what differs only, until most of it differs, then the rows. Many
     are those of one leaf, or of all that differ together."""
     many = rows(2_000)
     plain = World({"R1": many, "R2": [row(7, "another"), *many[:6], *many[7:]]})
@@ -196,7 +196,7 @@ def test_leaves_of_many_rows_are_refined_as_long_as_it_pays(monkeypatch: pytest.
 
 
 def test_other_bits_find_the_same_rows() -> None:
-    """Scenario 37."""
+    """RE21."""
     found = {three(R2=changed(), R3=changed(9)).finish(bits=bits).differing for bits in (8, 12, 16)}
     assert len(found) == 1
 
@@ -207,7 +207,7 @@ def two_schemas() -> World:
 
 
 def test_replicas_of_other_columns_are_not_scanned_and_both_schemas_are_told() -> None:
-    """Scenario 13."""
+    """RE14."""
     world = two_schemas()
     ended = world.finish()
     assert (ended.status, ended.code) == (SessionStatus.FAILED, "SCHEMA_MISMATCH")
@@ -218,13 +218,13 @@ def test_replicas_of_other_columns_are_not_scanned_and_both_schemas_are_told() -
 
 
 def test_columns_that_both_have_can_be_compared() -> None:
-    """Scenario 13."""
+    """RE14."""
     assert two_schemas().finish(columns=("note",)).status is SessionStatus.SUCCEEDED
     assert two_schemas().finish(ignored=("more",)).status is SessionStatus.SUCCEEDED
 
 
 def test_schemas_of_many_columns_still_say_what_is_not_the_same() -> None:
-    """Scenario 13: what not all have comes first, for a message has an end."""
+    """RE14: what not all have comes first, for a message has an end."""
     many = tuple(Column(f"column_{number}", "string") for number in range(400))
     world = World(
         {"R1": [], "R2": []},
@@ -237,7 +237,7 @@ def test_schemas_of_many_columns_still_say_what_is_not_the_same() -> None:
 
 
 def test_a_column_that_comes_before_the_scan_ends_the_session_without_one() -> None:
-    """Scenario 13: the validator finds it when it prepares."""
+    """RE14: the validator finds it when it prepares."""
     world = three()
     number = world.open()
     world.table("R2").redefine(definition("R2", columns=(*COLUMNS, Column("more", "string"))))
@@ -248,7 +248,7 @@ def test_a_column_that_comes_before_the_scan_ends_the_session_without_one() -> N
 
 
 def test_a_read_point_that_is_lost_in_mid_scan_begins_the_segment_anew() -> None:
-    """Scenario 13: the tree is of no use, and new read points are fixed."""
+    """RE14: the tree is of no use, and new read points are fixed."""
     world = three(R2=changed())
     world.table("R2").broken["digests"] = [ReplicaFailed("CUT_LOST", "The schema has changed.")]
     ended = world.finish()
@@ -257,7 +257,7 @@ def test_a_read_point_that_is_lost_in_mid_scan_begins_the_segment_anew() -> None
 
 
 def test_a_read_point_that_is_lost_again_and_again_ends_it() -> None:
-    """Scenario 13."""
+    """RE14."""
     world = three()
     world.table("R2").broken["leaves"] = [ReplicaFailed("CUT_LOST", "Gone.")] * 3
     ended = world.finish(retries=2, halves=True)
@@ -268,7 +268,7 @@ def test_a_read_point_that_is_lost_again_and_again_ends_it() -> None:
 @pytest.mark.parametrize("order", [("R1", "R2", "R3"), ("R3", "R2", "R1"), ("R2", "R1", "R3")])
 @pytest.mark.parametrize("rendezvous", [Rendezvous.EARLY, Rendezvous.ALL])
 def test_trees_may_come_in_any_order(order: tuple[str, ...], rendezvous: Rendezvous) -> None:
-    """Scenario 14."""
+    """RE22."""
     world = three(R2=changed(), R3=changed(9))
     number = world.open(rendezvous=rendezvous)
     world.run_to(TaskKind.LEAVES, number)
@@ -287,7 +287,7 @@ def test_trees_may_come_in_any_order(order: tuple[str, ...], rendezvous: Rendezv
 
 @pytest.mark.parametrize(("replicas", "pairs"), [(2, 1), (3, 3), (5, 10)])
 def test_all_compares_each_two_once_all_are_in(replicas: int, pairs: int) -> None:
-    """Scenario 15."""
+    """RE22."""
     world = World({f"R{number}": rows() for number in range(replicas)})
     number = world.open(rendezvous=Rendezvous.ALL)
     world.run_to(TaskKind.LEAVES, number)
@@ -303,7 +303,7 @@ def test_all_compares_each_two_once_all_are_in(replicas: int, pairs: int) -> Non
 
 
 def test_a_pair_that_is_told_before_the_last_tree_counts() -> None:
-    """Scenario 15: a rendezvous that reports a pair too early has it counted: both trees are answers of the log."""
+    """RE22: a rendezvous that reports a pair too early has it counted: both trees are answers of the log."""
     world = three()
     number = world.open()
     world.run_to(TaskKind.LEAVES, number)
@@ -318,13 +318,13 @@ def test_a_pair_that_is_told_before_the_last_tree_counts() -> None:
 
 
 def test_a_replica_without_read_point_that_is_equal_is_equal() -> None:
-    """Scenario 31."""
+    """RE19."""
     world = World({"R1": rows(), "R2": rows()}, R2=definition("R2", gives_cuts=False))
     assert world.finish().status is SessionStatus.SUCCEEDED
 
 
 def test_a_difference_without_read_point_is_inconclusive() -> None:
-    """Scenario 31: it is never called different, and nothing is done about it."""
+    """RE19: it is never called different, and nothing is done about it."""
     world = World({"R1": rows(), "R2": changed()}, R2=definition("R2", gives_cuts=False))
     before = world.contents()
     for asked, recheck in ((PREVIEW, True), (PREVIEW, False), (PULL, True), (PULL, False)):
@@ -336,7 +336,7 @@ def test_a_difference_without_read_point_is_inconclusive() -> None:
 
 
 def test_a_read_point_that_is_not_to_be_had_at_the_recheck_leaves_it_inconclusive() -> None:
-    """Scenario 31."""
+    """RE19."""
     world = three(R2=changed())
     number = world.open(PULL)
     world.run_to(TaskKind.DIGESTS, number)
@@ -346,7 +346,7 @@ def test_a_read_point_that_is_not_to_be_had_at_the_recheck_leaves_it_inconclusiv
 
 
 def test_a_difference_that_is_gone_at_the_recheck_is_transient_and_not_counted() -> None:
-    """Scenario 31."""
+    """RE20."""
     world = three(R2=changed())
     number = world.open()
     world.run_to(TaskKind.DIGESTS, number)
@@ -359,7 +359,7 @@ def test_a_difference_that_is_gone_at_the_recheck_is_transient_and_not_counted()
 
 
 def test_a_row_that_differs_only_later_is_not_told_by_this_session() -> None:
-    """Scenario 31: the recheck looks at what was found, and at its tokens only."""
+    """RE20: the recheck looks at what was found, and at its tokens only."""
     world = three(R2=changed())
     number = world.open()
     world.run_to(TaskKind.DIGESTS, number)
@@ -373,7 +373,7 @@ def test_a_row_that_differs_only_later_is_not_told_by_this_session() -> None:
 
 
 def test_what_is_read_at_the_same_read_points_is_not_read_again() -> None:
-    """D.5.10: the recheck has new read points, or nothing to look at."""
+    """RE20: the recheck has new read points, or nothing to look at."""
     world = three(R2=changed())
     world.finish()
     assert (TaskKind.DIGESTS, Purpose.RECHECK) not in steps(world)
@@ -382,7 +382,7 @@ def test_what_is_read_at_the_same_read_points_is_not_read_again() -> None:
 
 
 def test_leaves_that_differ_and_rows_that_do_not_are_no_comparison() -> None:
-    """D.5.2: whoever reads something else at the same read point can be compared with nobody."""
+    """RE19: whoever reads something else at the same read point can be compared with nobody."""
     world = three(R2=changed())
     number = world.open()
     world.run_to(TaskKind.DIGESTS, number)
@@ -398,7 +398,7 @@ def _without_rows(report: Report) -> Report:
 
 
 def test_a_deletion_is_carried_as_long_as_it_cannot_be_forgotten() -> None:
-    """Scenario 32: R1 has purged the row, R2 has its tombstone, R3 has it alive."""
+    """RE23: R1 has purged the row, R2 has its tombstone, R3 has it alive."""
     world = stamped(tombstone=True)
     ended = world.finish(UNION_OF_TIMES, grace_ms=10_000, reviewed_at_ms=15_000)
     assert ended.status is SessionStatus.SUCCEEDED
@@ -406,7 +406,7 @@ def test_a_deletion_is_carried_as_long_as_it_cannot_be_forgotten() -> None:
 
 
 def test_a_row_that_may_have_been_deleted_does_not_come_back_silently() -> None:
-    """Scenario 32: the tombstone is purged everywhere, and one replica still has the row."""
+    """RE23: the tombstone is purged everywhere, and one replica still has the row."""
     world = stamped(tombstone=False)
     ended = world.finish(UNION_OF_TIMES, grace_ms=10_000, reviewed_at_ms=60_000)
     assert (ended.status, ended.code) == (SessionStatus.PARTIAL, "UNRESOLVED")
@@ -415,7 +415,7 @@ def test_a_row_that_may_have_been_deleted_does_not_come_back_silently() -> None:
 
 
 def test_a_tombstone_that_some_have_purged_is_no_difference() -> None:
-    """A.6, CASSANDRA-8979: nobody gets it again, and the replicas count as equal."""
+    """RE23, CASSANDRA-8979: nobody gets it again, and the replicas count as equal."""
     world = stamped(tombstone=True)
     (deleted,) = world.table("R2").content
     world.table("R3").put(deleted)
@@ -427,7 +427,7 @@ def test_a_tombstone_that_some_have_purged_is_no_difference() -> None:
 
 
 def test_whoever_does_not_say_when_has_asked_now() -> None:
-    """Scenario 32: a review at the beginning of time would call nothing forgotten."""
+    """RE23: a review at the beginning of time would call nothing forgotten."""
     ended = stamped(tombstone=False).finish(UNION_OF_TIMES, grace_ms=0, reviewed_at_ms=0)
     assert ended.definition.reviewed_at_ms == 1_000
 
@@ -444,7 +444,7 @@ def stamped(*, tombstone: bool) -> World:
 
 
 def test_no_range_that_is_reported_lies_outside_of_what_was_asked_for() -> None:
-    """Scenario 27, CASSANDRA-13052: a leaf at the edge of the request is told only as far as it was asked for."""
+    """RE12, CASSANDRA-13052: a leaf at the edge of the request is told only as far as it was asked for."""
     world = three(R2=[])
     asked = (TokenRange(0x1000_0001, 0x1FFF_FFF1), TokenRange(0x8000_0000, 0x8000_0003))
     number = world.open(ranges=asked)
@@ -462,14 +462,14 @@ def test_no_range_that_is_reported_lies_outside_of_what_was_asked_for() -> None:
     [msgspec.structs.replace(PREVIEW, order=order) for order in Order if order is not Order.UNKNOWN],
 )
 def test_all_orders_find_the_same(definition: SessionDefinition) -> None:
-    """Scenario 30."""
+    """RE25."""
     world = three(R2=changed(), R3=changed(9))
     assert world.finish(definition).rows_found == 2
 
 
 @pytest.mark.parametrize("asked_ms", [0, 1, 999_999])
 def test_a_clock_that_is_behind_brings_nothing_back(asked_ms: int) -> None:
-    """Scenario 32: by the later of two clocks, that of whoever asks and that of the log."""
+    """RE23: by the later of two clocks, that of whoever asks and that of the log."""
     world = stamped(tombstone=False)
     world.now_ms = 1_000_000
     ended = world.finish(UNION_OF_TIMES, grace_ms=10_000, reviewed_at_ms=asked_ms)
@@ -479,7 +479,7 @@ def test_a_clock_that_is_behind_brings_nothing_back(asked_ms: int) -> None:
 
 
 def test_an_old_tombstone_still_deletes_a_row_that_is_alive() -> None:
-    """Scenario 32: R1 has removed it, and gets it again once, for R3 has never heard of it."""
+    """RE23: R1 has removed it, and gets it again once, for R3 has never heard of it."""
     world = stamped(tombstone=True)
     assert world.finish(UNION_OF_TIMES, grace_ms=10_000, reviewed_at_ms=60_000).status is SessionStatus.SUCCEEDED
     assert [[each["gone"] for each in world.table(name).content] for name in ("R1", "R2", "R3")] == [[True]] * 3

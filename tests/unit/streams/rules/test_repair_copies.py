@@ -1,4 +1,4 @@
-"""Copies that fail, a rendezvous that does, and segments that are halved (anti-entropy E 4, 24, 40; A.2.4)."""
+"""Copies that fail, a rendezvous that does, and segments that are halved (RE2, RE24, RE7, RE31)."""
 
 from collections.abc import Callable, Sequence
 
@@ -41,7 +41,7 @@ from topolog.streams.validator.worker import Worker
 
 
 def test_copies_that_fail_leave_the_session_partial_and_a_rerun_does_the_rest() -> None:
-    """Scenario 24: other copies go on, and the rerun touches the rest only."""
+    """RE24: other copies go on, and the rerun touches the rest only."""
     world = three(R2=changed(), R3=changed(9))
     world.table("R2").broken["write"] = [ReplicaFailed("NOT_WRITABLE", "It is read-only today.")]
     first = world.finish(PULL)
@@ -55,7 +55,7 @@ def test_copies_that_fail_leave_the_session_partial_and_a_rerun_does_the_rest() 
 
 
 def test_another_copy_is_tried_again_although_one_has_failed_for_good() -> None:
-    """Scenario 24."""
+    """RE24."""
     world = three(R2=changed(), R3=changed(9))
     world.table("R2").broken["write"] = [ReplicaFailed("NOT_WRITABLE", "no")]
     world.table("R3").broken["write"] = [ReplicaFailed("IO", "not now")]
@@ -64,7 +64,7 @@ def test_another_copy_is_tried_again_although_one_has_failed_for_good() -> None:
 
 
 def test_what_others_have_sent_is_written_although_one_source_cannot_send() -> None:
-    """Scenario 24: of two that have newer rows one fails; what is left is its row, and the rerun sends just that."""
+    """RE24: of two that have newer rows one fails; what is left is its row, and the rerun sends just that."""
     world = three(R1=changed(7), R2=changed(9))
     world.table("R2").broken["rows"] = [ReplicaFailed("CORRUPT", "A page is damaged.")]
     first = world.finish(UNION)
@@ -82,7 +82,7 @@ def test_what_others_have_sent_is_written_although_one_source_cannot_send() -> N
 
 
 def test_a_target_that_has_died_is_told_as_the_copy_that_failed() -> None:
-    """Scenario 24: the check behind it cannot ask it either, and then all that was found is left."""
+    """RE24: the check behind it cannot ask it either, and then all that was found is left."""
     world = three(R2=changed(), R3=changed(9))
     number = world.open(PULL, retries=0)
     world.run_to(TaskKind.WRITE, number)
@@ -97,7 +97,7 @@ def test_a_target_that_has_died_is_told_as_the_copy_that_failed() -> None:
 
 
 def test_rows_that_cannot_be_sent_are_not_written() -> None:
-    """Scenario 24."""
+    """RE24."""
     world = three(R2=changed())
     world.table("R1").broken["rows"] = [ReplicaFailed("CORRUPT", "no")]
     ended = world.finish(PULL)
@@ -106,7 +106,7 @@ def test_rows_that_cannot_be_sent_are_not_written() -> None:
 
 
 def test_a_row_that_has_changed_since_is_not_written_over_and_still_differs() -> None:
-    """D.5.10: what was compared is what is written over; the check behind it says what is left."""
+    """RE24: what was compared is what is written over; the check behind it says what is left."""
     world = three(R2=changed())
     number = world.open(PULL)
     world.run_to(TaskKind.WRITE, number)
@@ -147,7 +147,7 @@ def good(world: World) -> int:
 
 @pytest.mark.parametrize(("after", "retries", "told"), [((3,), 0, 3), ((3, 5), 1, 5), ((5, 3), 1, 5), ((0,), 0, 0)])
 def test_rows_that_a_copy_has_written_count_although_it_fails(after: Sequence[int], retries: int, told: int) -> None:
-    """Scenario 24: each of them once, though each attempt begins at the first row."""
+    """RE24: each of them once, though each attempt begins at the first row."""
     world = breaking(*after)
     ended = world.finish(PULL, retries=retries)
     assert (ended.status, ended.code, ended.rows_written) == (SessionStatus.PARTIAL, "IO", told)
@@ -155,13 +155,13 @@ def test_rows_that_a_copy_has_written_count_although_it_fails(after: Sequence[in
 
 
 def test_a_copy_that_comes_to_its_end_at_last_counts_once() -> None:
-    """Scenario 24."""
+    """RE24."""
     ended = breaking(3, 5).finish(PULL, retries=2)
     assert (ended.status, ended.rows_written) == (SessionStatus.SUCCEEDED, 8)
 
 
 def test_what_a_copy_has_told_counts_at_an_end_that_came_before_its_own() -> None:
-    """Scenario 25: an abort, a deadline, a validator that is not heard of again."""
+    """RE3: an abort, a deadline, a validator that is not heard of again."""
     ends_early: Sequence[tuple[Callable[[World, int], object], SessionStatus]] = (
         (lambda world, number: world.ask(rr.SessionAbortRequested, number), SessionStatus.ABORTED),
         (lambda world, _: world.expire("session/"), SessionStatus.EXPIRED),
@@ -179,7 +179,7 @@ def test_what_a_copy_has_told_counts_at_an_end_that_came_before_its_own() -> Non
 
 
 def test_rows_that_are_skipped_are_none_that_are_written() -> None:
-    """D.5.10: nor while the copy goes on, and it is seen to move."""
+    """RE24: nor while the copy goes on, and it is seen to move."""
     world = breaking()
     number = world.open(PULL)
     world.run_to(TaskKind.WRITE, number)
@@ -202,7 +202,7 @@ LARGE = "x" * (PAGE_BYTES_MAX + 1)
 
 
 def test_a_row_that_no_page_has_room_for_is_left_and_all_others_are_repaired() -> None:
-    """Scenarios 24, 40: with its reason, and a rerun comes to the same."""
+    """RE24, RE31: with its reason, and a rerun comes to the same."""
     right = [row(each["id"], "good") if each["id"] in (3, 9, 11) else each for each in changed(7, LARGE)]
     world = three(R1=right)
     first = world.finish(PULL)
@@ -218,7 +218,7 @@ def test_a_row_that_no_page_has_room_for_is_left_and_all_others_are_repaired() -
 
 
 def test_a_check_that_fails_calls_nothing_repaired() -> None:
-    """D.5.10: SUCCEEDED is what was seen to be equal."""
+    """RE24: SUCCEEDED is what was seen to be equal."""
     world = three(R2=changed())
     number = world.open(PULL, retries=0)
     world.run_to(TaskKind.WRITE, number)
@@ -228,7 +228,7 @@ def test_a_check_that_fails_calls_nothing_repaired() -> None:
 
 
 def test_a_deletion_is_carried_only_if_the_session_says_so() -> None:
-    """Scenario 4: what the declared source lacks."""
+    """RE2: what the declared source lacks."""
     world = three(R2=[*rows(), row(2000)])
     assert world.finish(PULL, deletes_extra=True).status is SessionStatus.SUCCEEDED
     assert world.contents() == [rows()] * 3
@@ -240,7 +240,7 @@ def test_a_deletion_is_carried_only_if_the_session_says_so() -> None:
 @pytest.mark.parametrize("kind", [TaskKind.LEAVES, TaskKind.DIGESTS])
 @pytest.mark.parametrize("rendezvous", [Rendezvous.EARLY, Rendezvous.ALL])
 def test_a_rendezvous_that_never_answers_is_given_up(kind: TaskKind, rendezvous: Rendezvous) -> None:
-    """A.2.4: each wait has an owner; smaller segments would not wake it."""
+    """RE7: each wait has an owner; smaller segments would not wake it."""
     world = three(R2=changed())
     number = world.open(rendezvous=rendezvous, halves=True)
     world.run_to(kind, number)
@@ -255,7 +255,7 @@ def test_a_rendezvous_that_never_answers_is_given_up(kind: TaskKind, rendezvous:
 
 
 def test_a_rendezvous_that_is_slow_is_waited_for_while_it_moves() -> None:
-    """A.2.4: the wait begins anew with each pair."""
+    """RE7: the wait begins anew with each pair."""
     world = three()
     number = at_leaves(world)
     world.rendezvous.is_down = True
@@ -270,7 +270,7 @@ def test_a_rendezvous_that_is_slow_is_waited_for_while_it_moves() -> None:
 
 
 def test_a_rendezvous_that_says_the_same_again_changes_nothing() -> None:
-    """D.6: it carries no safety, and may have been restarted."""
+    """RE5: it carries no safety, and may have been restarted."""
     world = three(R2=changed())
     number = at_leaves(world)
     world.rendezvous.is_down = True
@@ -306,7 +306,7 @@ def poisoned(token: int) -> World:
 
 
 def test_a_segment_that_fails_is_halved_until_what_is_bad_is_alone() -> None:
-    """Scenario 40: the halves cover it exactly, and the rest is compared."""
+    """RE31: the halves cover it exactly, and the rest is compared."""
     world = poisoned(0x1234_5678)
     ended = world.finish(halves=True, segments=3)
     assert (ended.status, ended.code) == (SessionStatus.PARTIAL, "CORRUPT")
@@ -324,13 +324,13 @@ def test_a_segment_that_fails_is_halved_until_what_is_bad_is_alone() -> None:
 
 
 def test_a_segment_is_halved_only_if_that_was_asked_for() -> None:
-    """Scenario 40."""
+    """RE31."""
     ended = poisoned(0x1234_5678).finish()
     assert (ended.status, ended.left) == (SessionStatus.FAILED, (FULL,))
 
 
 def test_a_session_has_only_so_many_segments_with_those_that_come_from_halving(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Scenario 40: a replica that can read nothing does not make leaves without end."""
+    """RE31: a replica that can read nothing does not make leaves without end."""
     monkeypatch.setattr(repair_steps, "SEGMENTS_MAX", 21)
     world = three()
     world.table("R2").poison = lambda _: ReplicaFailed("CORRUPT", "All of it.")
@@ -342,7 +342,7 @@ def test_a_session_has_only_so_many_segments_with_those_that_come_from_halving(m
 
 
 def test_a_table_of_another_definition_is_not_asked_for() -> None:
-    """B.1, wrong scope: a replica that no longer holds the tokens says so when it prepares."""
+    """RE10, wrong scope: a replica that no longer holds the tokens says so when it prepares."""
     world = three()
     number = world.open(halves=True)
     world.table("R2").redefine(definition("R2", ranges=(TokenRange(0, 5),)))

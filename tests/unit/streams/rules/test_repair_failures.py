@@ -1,4 +1,4 @@
-"""What becomes of a session when replicas, rendezvous or coordinator fail (anti-entropy E 16-25, 40)."""
+"""What becomes of a session when replicas, rendezvous or coordinator fail (RE5, RE6, RE30, RE7, RE4)."""
 
 import msgspec
 import pytest
@@ -44,7 +44,7 @@ from topolog.streams.rules.deadlines import Deadline
 
 
 def test_an_answer_that_overtakes_the_record_of_its_question_counts() -> None:
-    """Scenario 16, CASSANDRA-3400: whoever has read ahead of the leader's own reading may answer."""
+    """RE5, CASSANDRA-3400: whoever has read ahead of the leader's own reading may answer."""
     world = three()
     world.is_eager = False
     number = 5
@@ -68,7 +68,7 @@ def report(world: World, task: object, result: Result) -> rr.TaskReported:
 
 
 def test_an_answer_that_comes_again_changes_nothing() -> None:
-    """Scenario 17."""
+    """RE5."""
     world = three()
     number = at_leaves(world)
     task, tree = world.task("R1", number), Result(digest=bytes(32), pages=1, rows=40)
@@ -81,7 +81,7 @@ def test_an_answer_that_comes_again_changes_nothing() -> None:
 
 
 def test_two_trees_for_one_attempt_end_the_session() -> None:
-    """Scenario 17: one read point has one tree; smaller segments would be no better."""
+    """RE5: one read point has one tree; smaller segments would be no better."""
     world = three()
     number = at_leaves(world, halves=True)
     task = world.task("R1", number)
@@ -92,7 +92,7 @@ def test_two_trees_for_one_attempt_end_the_session() -> None:
 
 
 def test_the_first_answer_counts() -> None:
-    """Scenario 17: whatever is not a tree may not be read twice the same, and the first that is there has won."""
+    """RE5: whatever is not a tree may not be read twice the same, and the first that is there has won."""
     world = three()
     number = world.open()
     task = world.task("R1", number)
@@ -103,7 +103,7 @@ def test_the_first_answer_counts() -> None:
 
 
 def test_an_answer_for_a_session_that_has_ended_is_late() -> None:
-    """Scenario 18: it is in the log, and changes nothing."""
+    """RE6: it is in the log, and changes nothing."""
     world = three()
     number = at_leaves(world)
     task = world.task("R1", number)
@@ -114,7 +114,7 @@ def test_an_answer_for_a_session_that_has_ended_is_late() -> None:
 
 
 def test_an_answer_for_a_session_that_never_was_is_refused() -> None:
-    """Scenario 18."""
+    """RE6."""
     world = three()
     number = at_leaves(world)
     task = world.task("R1", number)
@@ -125,7 +125,7 @@ def test_an_answer_for_a_session_that_never_was_is_refused() -> None:
 
 
 def test_an_answer_of_an_older_attempt_is_late() -> None:
-    """Scenario 18."""
+    """RE6."""
     world = three()
     number = at_leaves(world)
     task = world.task("R1", number)
@@ -135,7 +135,7 @@ def test_an_answer_of_an_older_attempt_is_late() -> None:
 
 
 def test_another_process_of_the_replica_answers_no_longer() -> None:
-    """Scenario 21, D.6: the life that was declared last, and after a withdrawal nobody."""
+    """RE9: the life that was declared last, and after a withdrawal nobody."""
     world = three()
     number = at_leaves(world)
     task, old = world.task("R1", number), world.servers["R1"].life
@@ -152,7 +152,7 @@ def test_another_process_of_the_replica_answers_no_longer() -> None:
 
 
 def test_a_replica_that_is_down_fails_a_repair_before_any_tree() -> None:
-    """Scenario 19."""
+    """RE30."""
     world = three(R2=changed())
     world.servers["R3"].is_up = False
     number = world.open(PULL, allow_partial=True, halves=True)
@@ -165,7 +165,7 @@ def test_a_replica_that_is_down_fails_a_repair_before_any_tree() -> None:
 
 
 def test_a_preview_may_go_on_without_replicas_that_are_down() -> None:
-    """Scenario 19: it says without whom, and is no success."""
+    """RE30: it says without whom, and is no success."""
     world = World({name: changed() if name == "R2" else rows() for name in ("R1", "R2", "R3", "R4", "R5")})
     for name in ("R1", "R4"):
         world.servers[name].is_up = False
@@ -184,7 +184,7 @@ def test_a_preview_may_go_on_without_replicas_that_are_down() -> None:
 
 
 def test_two_of_three_that_are_down_leave_nothing_to_compare() -> None:
-    """Scenario 19."""
+    """RE30."""
     world = three()
     world.servers["R2"].is_up = world.servers["R3"].is_up = False
     number = world.open(allow_partial=True)
@@ -194,7 +194,7 @@ def test_two_of_three_that_are_down_leave_nothing_to_compare() -> None:
 
 
 def test_a_tree_that_does_not_come_is_asked_for_again_and_then_given_up() -> None:
-    """Scenario 20: a new attempt each time."""
+    """RE7: a new attempt each time."""
     world = three()
     number = at_leaves(world, retries=2)
     world.servers["R2"].is_up = False
@@ -208,7 +208,7 @@ def test_a_tree_that_does_not_come_is_asked_for_again_and_then_given_up() -> Non
 
 
 def test_a_deadline_begins_anew_only_while_progress_grows() -> None:
-    """Scenario 20."""
+    """RE7."""
     world = three()
     number = at_leaves(world)
     task = world.task("R1", number)
@@ -228,7 +228,7 @@ def test_a_deadline_begins_anew_only_while_progress_grows() -> None:
 
 
 def test_a_slow_session_ends_at_its_deadline_whatever_progress_it_makes() -> None:
-    """Scenario 20."""
+    """RE7."""
     world = three()
     number = at_leaves(world, deadline_ms=60_000, segments=2)
     world.report(world.task("R1", number), rows=10)
@@ -239,7 +239,7 @@ def test_a_slow_session_ends_at_its_deadline_whatever_progress_it_makes() -> Non
 
 
 def test_a_replica_that_restarts_answers_what_is_still_asked() -> None:
-    """Scenario 21: its tree stays valid, and what it had not answered it does again, under the same attempt."""
+    """RE4: its tree stays valid, and what it had not answered it does again, under the same attempt."""
     world = three(R2=changed())
     number = world.open(PULL)
     for kind in (TaskKind.PREPARE, TaskKind.LEAVES, TaskKind.DIGESTS, TaskKind.SEND, TaskKind.WRITE):
@@ -253,7 +253,7 @@ def test_a_replica_that_restarts_answers_what_is_still_asked() -> None:
 
 @pytest.mark.parametrize("code", ["CORRUPT", "LEAF_TOO_LARGE", "UNSUPPORTED", "SOMETHING_NEW"])
 def test_a_tree_that_cannot_be_read_fails_the_session_with_its_code(code: str) -> None:
-    """Scenarios 22 and 35: at once; nobody waits."""
+    """RE7, RE17: at once; nobody waits."""
     world = three()
     world.table("R2").broken["leaves"] = [ReplicaFailed(code, "part-0007.parquet is damaged.")]
     ended = world.finish()
@@ -266,7 +266,7 @@ def test_a_tree_that_cannot_be_read_fails_the_session_with_its_code(code: str) -
 @pytest.mark.parametrize("code", ["IO", "INTERRUPTED"])
 @pytest.mark.parametrize("what", ["cut", "leaves", "digests", "rows", "write"])
 def test_what_may_be_better_next_time_is_asked_for_again(what: str, code: str) -> None:
-    """Scenario 20: by policy, under a new attempt."""
+    """RE7: by policy, under a new attempt."""
     world = three(R2=changed())
     for name in ("R1", "R2"):
         world.table(name).broken[what] = [ReplicaFailed(code, "not now")] * 2
@@ -277,7 +277,7 @@ def test_what_may_be_better_next_time_is_asked_for_again(what: str, code: str) -
 
 
 def test_a_task_is_asked_for_as_often_as_the_session_says() -> None:
-    """Scenario 20."""
+    """RE7."""
     for retries in (0, 1, 10):
         world = three()
         world.table("R2").broken["leaves"] = [ReplicaFailed("IO", "no")] * 20
@@ -291,7 +291,7 @@ def waits(world: World, number: int, prefix: str) -> list[Deadline]:
 
 
 def test_a_task_that_has_failed_rests_twice_as_long_each_time() -> None:
-    """Scenario 20: and is not asked for before."""
+    """RE7: and is not asked for before."""
     world = three()
     world.table("R2").broken["leaves"] = [ReplicaFailed("IO", "no")] * 8
     number = world.open(retries=8)
@@ -311,7 +311,7 @@ def test_a_task_that_has_failed_rests_twice_as_long_each_time() -> None:
 
 
 def test_the_wait_for_the_rendezvous_begins_with_the_last_answer() -> None:
-    """Scenario 20: it cannot compare what is not there."""
+    """RE7: it cannot compare what is not there."""
     world = three()
     world.rendezvous.is_down = True
     number = at_leaves(world)
@@ -322,7 +322,7 @@ def test_the_wait_for_the_rendezvous_begins_with_the_last_answer() -> None:
 
 
 def test_of_copies_that_fail_the_one_that_somebody_can_mend_is_told() -> None:
-    """Scenario 24: not that another one is not there."""
+    """RE24: not that another one is not there."""
     world = three(R2=changed(), R3=changed(9))
     world.table("R3").broken["write"] = [ReplicaFailed("NOT_WRITABLE", "It is read-only today.")]
     number = world.open(PULL)
@@ -335,7 +335,7 @@ def test_of_copies_that_fail_the_one_that_somebody_can_mend_is_told() -> None:
 
 
 def test_a_difference_that_no_page_has_room_for_fails_by_its_name() -> None:
-    """D.5.8: nobody waits, nor is sent to look for a rendezvous that runs."""
+    """RE8: nobody waits, nor is sent to look for a rendezvous that runs."""
     columns = tuple(Column("at", "string") if each.name == "at" else each for each in COLUMNS)
     texts = {name: name[1] * 400_000 for name in ("R1", "R2", "R3")}
     tables = {name: [{**row(key), "at": text if key == 7 else "1"} for key in range(9)] for name, text in texts.items()}
@@ -346,7 +346,7 @@ def test_a_difference_that_no_page_has_room_for_fails_by_its_name() -> None:
 
 
 def test_a_replica_that_is_withdrawn_is_not_waited_for() -> None:
-    """Scenario 14 of A.2: a participant that leaves fails the session, once; a preview may go on without it."""
+    """RE9: a participant that leaves fails the session, once; a preview may go on without it."""
     world = three()
     number = at_leaves(world)
     world.ask(rr.ReplicaWithdrawalRequested, TABLE, "R2")
@@ -361,7 +361,7 @@ def test_a_replica_that_is_withdrawn_is_not_waited_for() -> None:
 
 
 def test_a_replica_that_is_withdrawn_while_it_waits_for_its_turn_is_found_out() -> None:
-    """Scenario 30: nobody is asked who is not there."""
+    """RE25: nobody is asked who is not there."""
     world = three()
     number = at_leaves(world, order=Order.SEQUENTIAL)
     world.ask(rr.ReplicaWithdrawalRequested, TABLE, "R3")
@@ -375,7 +375,7 @@ def test_a_replica_that_is_withdrawn_while_it_waits_for_its_turn_is_found_out() 
 
 @pytest.mark.parametrize("kind", list(TaskKind)[1:])
 def test_a_coordinator_that_takes_over_waits_for_just_the_same(kind: TaskKind) -> None:
-    """Scenario 23: the same state, and nobody is asked twice."""
+    """RE4: the same state, and nobody is asked twice."""
     world = three(R2=changed())
     number = world.open(PULL)
     world.run_to(kind, number)
@@ -394,7 +394,7 @@ def test_a_coordinator_that_takes_over_waits_for_just_the_same(kind: TaskKind) -
 
 
 def test_what_was_decided_and_not_written_is_decided_again() -> None:
-    """Scenario 23: between two trees, the second is in `requests` and its decision lost."""
+    """RE4: between two trees, the second is in `requests` and its decision lost."""
     world = three()
     number = at_leaves(world)
     for name in ("R1", "R2"):

@@ -1,4 +1,4 @@
-"""Whatever is reported, by whomever and whenever: one outcome, no assertion, and a session that still ends (D.6)."""
+"""Whatever is reported, by whomever and whenever: one outcome, no assertion, and a session that still ends (RE6)."""
 
 from typing import Any
 
@@ -87,7 +87,7 @@ def hostile(draw: Any, world: World, number: int) -> tuple[type, list[Any]]:
 @settings(max_examples=12)
 @given(st.data())
 def test_any_report_has_one_outcome_and_breaks_nothing(kind: TaskKind | None, data: st.DataObject) -> None:
-    """Scenario 18; K7."""
+    """RE6; K7."""
     world, number = at_stage(kind)
     for _ in range(data.draw(st.integers(1, 4))):
         type_, fields = hostile(data.draw, world, number)
@@ -170,7 +170,7 @@ def compared() -> tuple[World, int, list[Any]]:
     ],
 )
 def test_a_comparison_that_cannot_be_right_is_refused(changes: dict[str, Any]) -> None:
-    """Scenario 27, 13052: no range lies outside of what was asked for."""
+    """RE12, CASSANDRA-13052: no range lies outside of what was asked for."""
     world, _, fields = compared()
     wrong = msgspec.structs.replace(fields[-1], **changes)
     assert world.ask(rr.ComparisonReported, *fields[:-1], wrong).code == "BAD_REPORT"
@@ -178,7 +178,7 @@ def test_a_comparison_that_cannot_be_right_is_refused(changes: dict[str, Any]) -
 
 
 def test_a_comparison_of_other_trees_than_it_names_is_late() -> None:
-    """D.6: what was compared are the answers in the log of just the two that it speaks of."""
+    """RE6: what was compared are the answers in the log of just the two that it speaks of."""
     world, number, (*place, both, pair) = compared()
     left, right = both
     third = world.task("R3", number)
@@ -244,7 +244,7 @@ def found(asked: SessionDefinition = PULL) -> tuple[World, list[Any]]:
     ],
 )
 def test_findings_that_cannot_be_right_are_refused(changes: dict[str, Any]) -> None:
-    """D.5.9: whoever plans the copies, the session's policy says which there may be."""
+    """RE2: whoever plans the copies, the session's policy says which there may be."""
     world, fields = found()
     wrong = msgspec.structs.replace(fields[-1], **changes)
     assert world.ask(rr.FindingsReported, *fields[:-1], wrong).code == "BAD_REPORT"
@@ -252,20 +252,20 @@ def test_findings_that_cannot_be_right_are_refused(changes: dict[str, Any]) -> N
 
 
 def test_a_report_of_copies_to_a_session_that_only_reports_is_refused() -> None:
-    """D.5.9: REPORT moves nothing."""
+    """RE2: REPORT moves nothing."""
     world, fields = found(PREVIEW)
     assert world.ask(rr.FindingsReported, *fields).code == "BAD_REPORT"
 
 
 def test_findings_without_one_of_the_replicas_are_late() -> None:
-    """D.6: a replica that was not compared is not one that lacks all."""
+    """RE6: a replica that was not compared is not one that lacks all."""
     world, (*place, all_, findings) = found()
     assert world.ask(rr.FindingsReported, *place, all_[:2], findings).code == "LATE_FACT"
     assert world.ask(rr.FindingsReported, *place, (), findings).code == "LATE_FACT"
 
 
 def test_a_recheck_neither_finds_more_rows_nor_forgets_any() -> None:
-    """Scenario 31: what was found before lasts or is gone."""
+    """RE20: what was found before lasts or is gone."""
     world, fields = found()
     world.ask(rr.FindingsReported, *fields)
     world.table("R3").put(rows()[3] | {"note": "so that there is a new read point"})  # type: ignore[operator]

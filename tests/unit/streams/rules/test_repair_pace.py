@@ -1,4 +1,4 @@
-"""How sessions are aborted and paced, and which replicas there are for them (anti-entropy E 25, 39; B.2, D.6)."""
+"""How sessions are aborted and paced, and which replicas there are for them (RE3, RE26, RE9)."""
 
 from typing import Any
 
@@ -41,7 +41,7 @@ LOW, HIGH = TokenRange(0, RING // 2), TokenRange(RING // 2, RING)
 
 @pytest.mark.parametrize("kind", list(TaskKind)[1:])
 def test_an_abort_is_no_success_and_nothing_is_written_after_it(kind: TaskKind) -> None:
-    """Scenario 25: during each step; validators stop, and what they still say is late."""
+    """RE3: during each step; validators stop, and what they still say is late."""
     world = three(R2=changed())
     number = world.open(PULL)
     world.run_to(kind, number)
@@ -60,7 +60,7 @@ def test_an_abort_is_no_success_and_nothing_is_written_after_it(kind: TaskKind) 
 
 
 def test_an_abort_after_the_end_is_refused() -> None:
-    """Scenario 25."""
+    """RE3."""
     world = three()
     number = world.finish().number
     assert world.ask(rr.SessionAbortRequested, number).code == "SESSION_ENDED"
@@ -68,7 +68,7 @@ def test_an_abort_after_the_end_is_refused() -> None:
 
 
 def test_all_sessions_are_aborted_at_once() -> None:
-    """A.2.13: each with an end of its own, queued ones too."""
+    """RE1: each with an end of its own, queued ones too."""
     world = three()
     numbers = [world.open(), world.open(PULL), world.open(PULL, queues=True)]
     assert world.ask(rr.SessionAbortRequested).status is Status.GRANTED
@@ -78,7 +78,7 @@ def test_all_sessions_are_aborted_at_once() -> None:
 
 
 def test_an_abort_keeps_what_was_covered_by_then() -> None:
-    """Scenario 39."""
+    """RE29."""
     world = three()
     number = world.open(segments=4)
     world.run(lambda: len(world.events(SegmentEnded)) == 2)
@@ -93,7 +93,7 @@ def test_an_abort_keeps_what_was_covered_by_then() -> None:
 
 
 def test_segments_run_so_many_at_a_time() -> None:
-    """B.3: and as many as were asked for while it runs."""
+    """RE26: and as many as were asked for while it runs."""
     world = three()
     number = world.open(segments=8, parallel=2)
     assert len({each.segment for each in world.events(StepStarted)}) == 2
@@ -105,7 +105,7 @@ def test_segments_run_so_many_at_a_time() -> None:
 
 
 def test_a_session_that_is_paused_finishes_its_tasks_and_begins_nothing() -> None:
-    """B.2: until it goes on."""
+    """RE26: until it goes on."""
     world = three()
     number = world.open(segments=2)
     world.ask(rr.SessionAlterationRequested, number, paused=True)
@@ -127,7 +127,7 @@ def test_a_pace_that_is_none_is_refused(changes: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("rendezvous", [Rendezvous.EARLY, Rendezvous.ALL])
 def test_a_preview_changes_nothing(rendezvous: Rendezvous) -> None:
-    """Scenario 39: it tells what a repair would do, and does none of it."""
+    """RE29: it tells what a repair would do, and does none of it."""
     world = three(R2=changed())
     asked: SessionDefinition = msgspec.structs.replace(PULL, kind=SessionKind.PREVIEW, rendezvous=rendezvous)
     ended = world.finish(asked)
@@ -141,7 +141,7 @@ def test_a_preview_changes_nothing(rendezvous: Rendezvous) -> None:
 
 
 def test_a_replica_is_that_of_the_process_that_declared_it_last() -> None:
-    """D.6: another life's withdrawal is no longer about it."""
+    """RE9: another life's withdrawal is no longer about it."""
     world = three()
     old = world.servers["R2"].life
     world.restart("R2")
@@ -192,7 +192,7 @@ def test_a_table_has_only_so_many_replicas() -> None:
 
 
 def test_a_long_session_that_ends_is_not_forgotten_for_being_old(monkeypatch: pytest.MonkeyPatch) -> None:
-    """D.6: those that ended first go first, whenever they began."""
+    """RE1: those that ended first go first, whenever they began."""
     monkeypatch.setattr(repair, "ENDED_KEPT", 3)
     world = three()
     long = world.open()
@@ -206,7 +206,7 @@ def test_a_long_session_that_ends_is_not_forgotten_for_being_old(monkeypatch: py
 
 
 def test_what_was_found_before_it_began_anew_is_not_counted() -> None:
-    """Scenario 13: a segment that begins anew has found nothing yet."""
+    """RE14: a segment that begins anew has found nothing yet."""
     world = three(R2=changed())
     number = world.open(PULL)
     world.run_to(TaskKind.SEND, number)
@@ -218,7 +218,7 @@ def test_what_was_found_before_it_began_anew_is_not_counted() -> None:
 
 
 def test_a_key_that_is_another_is_a_mismatch_of_schemas() -> None:
-    """Scenario 13: rows that are told apart by other columns are not the same rows."""
+    """RE14: rows that are told apart by other columns are not the same rows."""
     world = World({"R1": [], "R2": []}, R2=definition("R2", key=("note",)))
     assert world.finish().code == "SCHEMA_MISMATCH"
     assert not world.events(StepStarted)

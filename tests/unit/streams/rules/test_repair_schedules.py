@@ -1,4 +1,4 @@
-"""Schedules, each with a reason why it did not run, and the share of time that is worked (B.2; scenario 41)."""
+"""Schedules, each with a reason why it did not run, and the share of time that is worked (RE32, RE26)."""
 
 from itertools import combinations
 from typing import Any
@@ -49,7 +49,7 @@ def reasons(world: World) -> list[str]:
 
 
 def test_a_schedule_opens_a_session_each_time_it_is_due() -> None:
-    """B.2: first after its interval, then that after each."""
+    """RE32: first after its interval, then that after each."""
     world = three(R2=changed())
     assert scheduled(world, PULL) is Status.GRANTED
     assert not world.open_sessions()
@@ -67,7 +67,7 @@ def test_a_schedule_opens_a_session_each_time_it_is_due() -> None:
 
 
 def test_a_schedule_whose_session_has_not_ended_is_postponed() -> None:
-    """B.2: with the reason, for a minute, or longer each time, and its own interval at most."""
+    """RE32: with the reason, for a minute, or longer each time, and its own interval at most."""
     world = three()
     scheduled(world)
     world.expire("schedule/")
@@ -87,7 +87,7 @@ def test_a_schedule_whose_session_has_not_ended_is_postponed() -> None:
 
 
 def test_a_schedule_that_cannot_run_for_long_is_looked_at_less_and_less_often() -> None:
-    """B.2: the log keeps each postponement; another reason is told as soon as the first was."""
+    """RE32: the log keeps each postponement; another reason is told as soon as the first was."""
     world = three()
     scheduled(world)
     world.expire("schedule/")
@@ -110,7 +110,7 @@ def test_a_schedule_that_cannot_run_for_long_is_looked_at_less_and_less_often() 
 
 
 def test_a_schedule_waits_for_who_repairs_the_same() -> None:
-    """B.2, scenario 26."""
+    """RE32, RE27."""
     world = three()
     scheduled(world, PULL)
     number = world.open(PULL)
@@ -121,7 +121,7 @@ def test_a_schedule_waits_for_who_repairs_the_same() -> None:
 
 
 def test_a_schedule_says_that_there_is_no_room() -> None:
-    """D.6: schedules are not more than people."""
+    """RE28: schedules are not more than people."""
     world = three()
     scheduled(world)
     for _ in range(64):
@@ -131,7 +131,7 @@ def test_a_schedule_says_that_there_is_no_room() -> None:
 
 
 def test_a_schedule_says_what_is_missing() -> None:
-    """B.2: a replica that is gone, a policy that cannot be followed any more."""
+    """RE32: a replica that is gone, a policy that cannot be followed any more."""
     world = three()
     scheduled(world, PULL)
     world.ask(rr.ReplicaWithdrawalRequested, TABLE, "R1")
@@ -143,7 +143,7 @@ def test_a_schedule_says_what_is_missing() -> None:
 
 
 def test_a_schedule_whose_session_cannot_begin_has_one_that_says_so() -> None:
-    """Scenario 13: schemas that do not go together are the end of a session, not of a schedule."""
+    """RE14: schemas that do not go together are the end of a session, not of a schedule."""
     world = three()
     scheduled(world)
     wider = definition("R2", columns=(*definition("R2").columns, Column("more", "string")))
@@ -155,7 +155,7 @@ def test_a_schedule_whose_session_cannot_begin_has_one_that_says_so() -> None:
 
 
 def test_a_schedule_that_is_paused_or_dropped_opens_nothing() -> None:
-    """B.2."""
+    """RE32."""
     world = three()
     scheduled(world)
     assert scheduled(world) is Status.UNCHANGED
@@ -177,7 +177,7 @@ def test_schedules_that_are_due_at_one_moment_all_run() -> None:
 
 
 def test_a_scheduled_session_reviews_what_is_forgotten_by_its_own_time() -> None:
-    """Scenario 32: who set the schedule knew nothing of what has been deleted since."""
+    """RE23: who set the schedule knew nothing of what has been deleted since."""
     world = three()
     scheduled(world, msgspec.structs.replace(UNION, reviewed_at_ms=3_000))
     world.core.at_ms = 50_000
@@ -207,7 +207,7 @@ def test_a_schedule_that_cannot_run_is_refused(changes: dict[str, Any], code: st
 
 
 def test_there_are_only_so_many_schedules_each_at_most_once_a_minute() -> None:
-    """B.2: what they come to is decided in one pass, and the log keeps it for ever."""
+    """RE32: what they come to is decided in one pass, and the log keeps it for ever."""
     world = World({"R1": rows()})
     fields = (PREVIEW, 60_000, False)
     for number in range(SCHEDULES_MAX):
@@ -254,7 +254,7 @@ def rest_of(world: World, number: int) -> int:
 
 @pytest.mark.parametrize(("intensity", "rest_ms"), [(50, 20), (100, 0), (25, 60), (1, 1_980)])
 def test_behind_work_there_is_a_pause_in_proportion(intensity: int, rest_ms: int) -> None:
-    """Scenario 41: at one half there is as much of the one as of the other."""
+    """RE26: at one half there is as much of the one as of the other."""
     world = three()
     number = world.open(segments=2, intensity=intensity)
     work(world, number, 10)
@@ -275,7 +275,7 @@ def test_behind_work_there_is_a_pause_in_proportion(intensity: int, rest_ms: int
     ("order", "rest_ms"), [(Order.PARALLEL, 20), (Order.DATACENTER_PARALLEL, 30), (Order.SEQUENTIAL, 40)]
 )
 def test_what_replicas_do_at_one_time_counts_once(order: Order, rest_ms: int) -> None:
-    """Scenarios 30 and 41: three replicas, each 10 ms to prepare and 10 ms for its tree; two share a datacenter."""
+    """RE25, RE26: three replicas, each 10 ms to prepare and 10 ms for its tree; two share a datacenter."""
     places = {"R1": "ams", "R2": "ber", "R3": "ber"}
     replicas = {name: definition(name, datacenter=place) for name, place in places.items()}
     world = World({name: rows() for name in places}, **replicas)
@@ -287,7 +287,7 @@ def test_what_replicas_do_at_one_time_counts_once(order: Order, rest_ms: int) ->
 
 
 def test_segments_that_end_one_after_the_other_add_up_their_pauses() -> None:
-    """Scenario 41: however many run at a time, all work is followed by its pause."""
+    """RE26: however many run at a time, all work is followed by its pause."""
     world = three()
     number = world.open(segments=3, parallel=2, intensity=50)
     for _ in range(4):
@@ -299,7 +299,7 @@ def test_segments_that_end_one_after_the_other_add_up_their_pauses() -> None:
 
 
 def test_a_higher_intensity_is_in_force_from_the_next_segment_on() -> None:
-    """Scenario 41: and it ends the pause that was for a lower one."""
+    """RE26: and it ends the pause that was for a lower one."""
     world = three()
     number = world.open(segments=2, intensity=1)
     work(world, number, 10)

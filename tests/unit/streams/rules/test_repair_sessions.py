@@ -1,4 +1,4 @@
-"""How sessions are opened, queued and refused (anti-entropy E 12, 13, 26-30, 32, 33; D.6)."""
+"""How sessions are opened, queued and refused (docs/design/repair.md)."""
 
 import msgspec
 import pytest
@@ -37,7 +37,7 @@ MIDDLE = TokenRange(RING // 4, RING // 4 * 3)
 
 
 def test_a_range_that_wraps_is_the_two_pieces_it_has() -> None:
-    """Scenario 27."""
+    """RE12."""
     wrapped = three().finish(ranges=parse("c0000000..40000000"))
     pieces = three().finish(ranges=(TokenRange(0xC000_0000, RING), TokenRange(0, 0x4000_0000)))
     assert wrapped.covered == pieces.covered == (TokenRange(0, 0x4000_0000), TokenRange(0xC000_0000, RING))
@@ -45,19 +45,19 @@ def test_a_range_that_wraps_is_the_two_pieces_it_has() -> None:
 
 
 def test_full_is_all_there_is_and_so_is_nothing_said() -> None:
-    """Scenario 27."""
+    """RE12."""
     assert three().finish(ranges=()).covered == three().finish(ranges=parse("full")).covered == (FULL,)
 
 
 def test_ranges_that_overlap_are_one() -> None:
-    """Scenario 27."""
+    """RE12."""
     world = three()
     ended = world.finish(ranges=(HIGH, MIDDLE, LOW))
     assert ended.definition.ranges == ended.covered == (FULL,)
 
 
 def test_a_single_token_can_be_compared() -> None:
-    """Scenario 27."""
+    """RE12."""
     world = three(R2=changed())
     (token,) = world.finish().differing
     assert world.finish(ranges=(token,)).rows_found == 1
@@ -75,7 +75,7 @@ def sharded() -> World:
 
 
 def test_a_range_of_two_placements_is_refused() -> None:
-    """Scenario 28."""
+    """RE10."""
     world = sharded()
     outcome = world.ask(rr.SessionRequested, msgspec.structs.replace(PREVIEW, ranges=(MIDDLE,)))
     assert outcome.code == "STRADDLES"
@@ -83,21 +83,21 @@ def test_a_range_of_two_placements_is_refused() -> None:
 
 
 def test_a_range_that_is_partly_held_by_fewer_is_refused() -> None:
-    """Scenario 28, CASSANDRA's imprecise: half of the replicas hold half of it."""
+    """RE10, CASSANDRA's imprecise: half of the replicas hold half of it."""
     held = {"R1": definition("R1"), "R2": definition("R2"), "R3": definition("R3", ranges=(LOW,))}
     world = World({name: rows() for name in held}, **held)
     assert world.refused(ranges=(MIDDLE,)) == "STRADDLES"
 
 
 def test_a_range_of_one_placement_is_compared_by_its_replicas_only() -> None:
-    """Scenario 28."""
+    """RE10."""
     world = sharded()
     assert world.finish(ranges=(TokenRange(1, LOW.end),)).status is SessionStatus.SUCCEEDED
     assert {each.task.replica for each in world.events(TaskAssigned)} == {"R1", "R2"}
 
 
 def test_what_a_node_holds_is_cut_where_its_neighbours_change() -> None:
-    """Scenario 28."""
+    """RE10."""
     world = sharded()
     ended = world.finish(node="R2")
     (opened,) = world.events(SessionOpened)
@@ -109,7 +109,7 @@ def test_what_a_node_holds_is_cut_where_its_neighbours_change() -> None:
 
 
 def test_what_only_one_holds_is_left() -> None:
-    """Scenario 28: compared with nobody is not compared."""
+    """RE10: compared with nobody is not compared."""
     held = {"R1": definition("R1"), "R2": definition("R2", ranges=(LOW,))}
     ended = World({name: rows() for name in held}, **held).finish(node="R1")
     assert (ended.status, ended.code) == (SessionStatus.PARTIAL, "NO_NEIGHBOURS")
@@ -117,13 +117,13 @@ def test_what_only_one_holds_is_left() -> None:
 
 
 def test_one_replica_has_nobody_to_be_compared_with() -> None:
-    """D.6: that is neither success nor failure."""
+    """RE10: that is neither success nor failure."""
     ended = World({"R1": rows()}).finish()
     assert (ended.status, ended.code, ended.left) == (SessionStatus.SKIPPED, "NO_NEIGHBOURS", (FULL,))
 
 
 def test_a_datacenter_is_compared_without_the_other() -> None:
-    """Scenario 29."""
+    """RE11."""
     places = {name: definition(name, datacenter=name[0]) for name in ("a1", "a2", "b1", "b2")}
     world = World({name: rows() for name in places}, **places)
     ended = world.finish(datacenter="b")
@@ -133,7 +133,7 @@ def test_a_datacenter_is_compared_without_the_other() -> None:
 
 
 def test_a_node_that_would_not_be_asked_is_refused() -> None:
-    """Scenario 29: what it holds is never called equal by others, who were compared without it."""
+    """RE11: what it holds is never called equal by others, who were compared without it."""
     places = {"R1": "ams", "R2": "ams", "R3": "fra"}
     held = {name: definition(name, datacenter=place) for name, place in places.items()}
     world = World({"R1": rows(), "R2": rows(), "R3": changed()}, **held)
@@ -144,7 +144,7 @@ def test_a_node_that_would_not_be_asked_is_refused() -> None:
 
 
 def test_a_node_that_has_moved_away_while_its_session_waited_is_not_left_out() -> None:
-    """Scenario 29: the same is looked at when it begins."""
+    """RE11: the same is looked at when it begins."""
     held = {name: definition(name, datacenter="ams") for name in ("R1", "R2", "R3")}
     world = World({name: rows() for name in held}, **held)
     first = world.open(PULL)
@@ -164,7 +164,7 @@ def test_a_node_that_has_moved_away_while_its_session_waited_is_not_left_out() -
     ("order", "most"), [(Order.SEQUENTIAL, 1), (Order.DATACENTER_PARALLEL, 2), (Order.PARALLEL, 4)]
 )
 def test_so_many_scan_at_a_time(order: Order, most: int) -> None:
-    """Scenario 30: and all read points are fixed before the first scan."""
+    """RE25: and all read points are fixed before the first scan."""
     places = {name: definition(name, datacenter=name[0]) for name in ("a1", "a2", "b1", "b2")}
     world = World({name: rows() for name in places}, **places)
     number = world.open(order=order)
@@ -228,14 +228,14 @@ def test_so_many_scan_at_a_time(order: Order, most: int) -> None:
     ],
 )
 def test_what_cannot_be_done_is_refused(changes: dict[str, object], code: str) -> None:
-    """D.6: with a code, and without a session."""
+    """RE28: with a code, and without a session."""
     world = three()
     assert world.refused(PREVIEW, **changes) == code
     assert not world.events(SessionOpened)
 
 
 def test_a_column_that_only_one_has_is_a_mismatch_of_schemas() -> None:
-    """Scenario 13."""
+    """RE14."""
     wider = (*definition("R1").columns, Column("extra", "string"))
     held = {"R1": definition("R1", columns=wider), "R2": definition("R2")}
     ended = World({name: rows() for name in held}, **held).finish(columns=("extra",))
@@ -243,19 +243,19 @@ def test_a_column_that_only_one_has_is_a_mismatch_of_schemas() -> None:
 
 
 def test_a_repair_takes_a_replica_that_can_be_written_to() -> None:
-    """D.5.9."""
+    """RE2."""
     held = {name: definition(name, is_writable=False) for name in ("R1", "R2")}
     assert World({name: rows() for name in held}, **held).refused(PULL) == "BAD_POLICY"
 
 
 def test_a_column_that_is_asked_for_twice_is_named() -> None:
-    """D.5.1: a spec has each column once."""
+    """RE13: a spec has each column once."""
     outcome = three().ask(rr.SessionRequested, msgspec.structs.replace(PREVIEW, columns=("at", "note", "note")))
     assert outcome.message == "Column 'note' is asked for more than once."
 
 
 def test_a_part_of_a_table_is_declared_in_tokens_by_hash() -> None:
-    """D.5.3: in the order of keys, or by a key of another type, the same tokens are other rows."""
+    """RE15: in the order of keys, or by a key of another type, the same tokens are other rows."""
     held = {name: definition(name, boundaries=("20",), ranges=(LOW,)) for name in ("R1", "R2")}
     held |= {name: definition(name, boundaries=("20",)) for name in ("R3", "R4")}
     wide = tuple(Column("id", "decimal(20,1)") if each.name == "id" else each for each in COLUMNS)
@@ -270,7 +270,7 @@ def test_a_part_of_a_table_is_declared_in_tokens_by_hash() -> None:
 
 
 def test_types_that_hold_each_other_are_compared_as_the_wider_one() -> None:
-    """Scenario 12."""
+    """RE16."""
     narrow = tuple(Column("at", "decimal(10,2)") if each.name == "at" else each for each in COLUMNS)
     world = World({"R1": [row(1)], "R2": [row(1)]}, R2=definition("R2", columns=narrow))
     assert world.finish().status is SessionStatus.SUCCEEDED
@@ -279,7 +279,7 @@ def test_types_that_hold_each_other_are_compared_as_the_wider_one() -> None:
 
 
 def test_a_comparison_by_another_spec_is_not_one_of_this_step() -> None:
-    """Scenario 33: pages name their spec, and whoever reads them by another finds none."""
+    """RE13: pages name their spec, and whoever reads them by another finds none."""
     world = three(R2=changed())
     number = world.open()
     world.run_to(TaskKind.LEAVES, number)
@@ -294,7 +294,7 @@ def test_a_comparison_by_another_spec_is_not_one_of_this_step() -> None:
 
 
 def test_what_a_preview_has_found_can_be_repaired() -> None:
-    """A.4: a repair of just the tokens that a preview names."""
+    """RE29: a repair of just the tokens that a preview names."""
     world = three(R2=changed())
     seen = world.finish()
     ended = world.finish(PULL, preview=seen.number)
@@ -314,7 +314,7 @@ def ordered() -> World:
 
 
 def test_what_a_preview_has_found_by_other_tokens_is_not_repaired() -> None:
-    """D.5.3: the same ranges are other rows, and a repair of them would find all equal."""
+    """RE15: the same ranges are other rows, and a repair of them would find all equal."""
     world = ordered()
     seen = world.finish(mode=TokenMode.ORDERED)
     assert world.refused(PULL, preview=seen.number) == "OTHER_TOKENS"
@@ -323,7 +323,7 @@ def test_what_a_preview_has_found_by_other_tokens_is_not_repaired() -> None:
 
 
 def test_a_queued_repair_whose_tokens_have_become_others_fails() -> None:
-    """D.5.3: a sample of keys that is declared anew cuts the ring in other places."""
+    """RE15: a sample of keys that is declared anew cuts the ring in other places."""
     world = ordered()
     seen = world.finish(mode=TokenMode.ORDERED)
     first = world.open(PULL)
@@ -340,7 +340,7 @@ def test_a_queued_repair_whose_tokens_have_become_others_fails() -> None:
 
 
 def test_repairs_by_other_tokens_may_be_of_the_same_rows() -> None:
-    """Scenario 26, D.5.3: ranges that do not touch say nothing then."""
+    """RE27, RE15: ranges that do not touch say nothing then."""
     world = ordered()
     first = world.open(PULL, ranges=(LOW,))
     asked = msgspec.structs.replace(PULL, ranges=(HIGH,), mode=TokenMode.ORDERED)
@@ -354,7 +354,7 @@ def test_repairs_by_other_tokens_may_be_of_the_same_rows() -> None:
 
 
 def test_a_queued_session_of_a_node_takes_what_that_is_to_hold_when_it_begins() -> None:
-    """Scenario 28: it may have been given other tokens meanwhile."""
+    """RE10: it may have been given other tokens meanwhile."""
     world = three()
     first = world.open(PULL)
     second = world.open(PULL, node="R1", queues=True)
@@ -372,7 +372,7 @@ def test_a_queued_session_of_a_node_takes_what_that_is_to_hold_when_it_begins() 
 
 
 def test_repairs_of_the_same_tokens_do_not_run_at_once() -> None:
-    """Scenario 26: refused with the number of the one that runs, or queued."""
+    """RE27: refused with the number of the one that runs, or queued."""
     world = three()
     first = world.open(PULL, ranges=(LOW,))
     outcome = world.ask(rr.SessionRequested, msgspec.structs.replace(PULL, ranges=(MIDDLE,)))
@@ -386,7 +386,7 @@ def test_repairs_of_the_same_tokens_do_not_run_at_once() -> None:
 
 
 def test_others_run_at_once() -> None:
-    """Scenario 26: ranges that only touch do not overlap, previews stand in nobody's way, nor does another table."""
+    """RE27: ranges that only touch do not overlap, previews stand in nobody's way, nor does another table."""
     world = three()
     for name in ("R1", "R2"):
         world.add(definition(name, table="others"))
@@ -401,7 +401,7 @@ def test_others_run_at_once() -> None:
 
 
 def test_the_queue_is_kept_in_order() -> None:
-    """Scenario 26: who waits for both that run keeps those behind it waiting, and nobody else."""
+    """RE27: who waits for both that run keeps those behind it waiting, and nobody else."""
     world = three()
     low, high = world.open(PULL, ranges=(LOW,)), world.open(PULL, ranges=(HIGH,))
     both = world.open(PULL, queues=True)
@@ -417,7 +417,7 @@ def test_the_queue_is_kept_in_order() -> None:
 
 
 def test_a_queued_session_that_cannot_begin_any_more_fails() -> None:
-    """Scenario 26: its outcome was granted; its end says why."""
+    """RE27: its outcome was granted; its end says why."""
     world = three()
     first = world.open(PULL)
     second = world.open(PULL, queues=True)
@@ -429,7 +429,7 @@ def test_a_queued_session_that_cannot_begin_any_more_fails() -> None:
 
 
 def test_a_queued_session_that_is_paused_does_not_begin() -> None:
-    """B.2: a pause is no less one for being said early."""
+    """RE26: a pause is no less one for being said early."""
     world = three()
     first = world.open(PULL)
     second = world.open(PULL, queues=True)
@@ -443,7 +443,7 @@ def test_a_queued_session_that_is_paused_does_not_begin() -> None:
 
 
 def test_a_queued_session_reviews_what_is_forgotten_when_it_begins() -> None:
-    """Scenario 32: it may have waited for longer than tombstones are kept."""
+    """RE23: it may have waited for longer than tombstones are kept."""
     world = three()
     first = world.open(UNION)
     second = world.open(UNION, queues=True, reviewed_at_ms=2_000)
@@ -453,7 +453,7 @@ def test_a_queued_session_reviews_what_is_forgotten_when_it_begins() -> None:
 
 
 def test_there_are_only_so_many_sessions_at_a_time() -> None:
-    """D.6."""
+    """RE28."""
     world = three()
     for _ in range(64):
         world.open()

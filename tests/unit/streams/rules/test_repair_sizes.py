@@ -1,4 +1,4 @@
-"""The largest sessions there may be: each decision fits a record, and none takes long to make (DESIGN 1)."""
+"""The largest sessions there may be: each decision fits a record, and none takes long to make (RE28)."""
 
 import time
 
@@ -49,7 +49,7 @@ def test_a_session_that_would_not_fit_is_refused() -> None:
 
 
 def test_placements_and_segments_together_have_a_limit() -> None:
-    """Scenario 28: what a node holds may be cut at many places before it is cut at all."""
+    """RE10: what a node holds may be cut at many places before it is cut at all."""
     held = {f"R{number}": definition(f"R{number}", ranges=MANY[number::15]) for number in range(15)}
     world = World({name: [] for name in (*held, "R")}, **held)
     (refusal,) = {world.refused(node="R", segments=100)}

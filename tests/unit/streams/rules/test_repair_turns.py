@@ -1,4 +1,4 @@
-"""Whose turn it is: one task of a replica at a time, the oldest session first (anti-entropy E 20, 30)."""
+"""Whose turn it is: one task of a replica at a time, the oldest session first (RE25)."""
 
 import pytest
 from tests.unit.streams.rules.repairing import TABLE, World, at_leaves, definition, rows, three
@@ -17,7 +17,7 @@ def asked(world: World, number: int) -> list[tuple[int, str]]:
 
 
 def test_a_segment_behind_a_slow_scan_waits_without_a_deadline() -> None:
-    """Scenario 20: what has not been asked for cannot be late, so a replica that works is never taken for dead."""
+    """RE7: what has not been asked for cannot be late, so a replica that works is never taken for dead."""
     world = three()
     number = at_leaves(world, segments=2)
     world.servers["R2"].is_up = False
@@ -36,7 +36,7 @@ def test_a_segment_behind_a_slow_scan_waits_without_a_deadline() -> None:
 
 
 def test_the_oldest_session_is_asked_first() -> None:
-    """B.3: whoever waits longest is next, whatever the others' tasks are."""
+    """RE25: whoever waits longest is next, whatever the others' tasks are."""
     world = three()
     numbers = [world.open(), world.open(), world.open()]
     assert [bool(asked(world, number)) for number in numbers] == [True, False, False]
@@ -59,7 +59,7 @@ def test_replicas_of_other_tables_do_not_wait() -> None:
 
 
 def test_a_task_that_rests_before_it_is_asked_for_again_keeps_nobody_waiting() -> None:
-    """Scenario 20: its replica may work for others meanwhile."""
+    """RE7: its replica may work for others meanwhile."""
     world = three()
     first = at_leaves(world)
     second = world.open()
@@ -72,7 +72,7 @@ def test_a_task_that_rests_before_it_is_asked_for_again_keeps_nobody_waiting() -
 
 
 def test_a_session_that_is_paused_keeps_no_replica() -> None:
-    """B.2: what it had asked for ends, and then others have their turn."""
+    """RE26: what it had asked for ends, and then others have their turn."""
     world = three()
     first = at_leaves(world, order=Order.SEQUENTIAL, segments=2, parallel=2)
     world.ask(rr.SessionAlterationRequested, first, paused=True)
@@ -86,7 +86,7 @@ def test_a_session_that_is_paused_keeps_no_replica() -> None:
 
 @pytest.mark.parametrize(("order", "most"), [(Order.SEQUENTIAL, 1), (Order.DATACENTER_PARALLEL, 2)])
 def test_one_scans_at_a_time_in_all_segments_together(order: Order, most: int) -> None:
-    """Scenario 30: several segments under way are no reason to scan in several places."""
+    """RE25: several segments under way are no reason to scan in several places."""
     places = {name: definition(name, datacenter=name[0]) for name in ("a1", "a2", "b1", "b2")}
     world = World({name: rows() for name in places}, **places)
     number = world.open(order=order, segments=3, parallel=3)

@@ -1,8 +1,8 @@
-"""The defects F1-F15 of leases-and-schema-change.md B7, one test each, for schema change.
+"""The known defects of leases and of schema broadcasts, one test each, for schema change.
 
 Each was seen to fail with its remedy broken; «Broken» says which line was, and how. Most remedies are shared with
 metadata agreement, whose tests of the same defects stand in `tests/unit/streams/coordinator/test_defects.py`; here a
-table is what is served. F10, a threshold that changes while it is in force, is in the tests of lease terms.
+table is what is served. LE37, a fence that changes while it is in force, is in the tests of lease terms.
 """
 
 import msgspec
@@ -63,7 +63,7 @@ def begin(world: World, *statements: Statement) -> None:
 
 
 def test_f1_a_server_that_hears_nothing_stops_before_the_change_goes_on() -> None:
-    """F1, asymmetric reachability: its heartbeats arrive, and nothing reaches it.
+    """TA18, asymmetric reachability: its heartbeats arrive, and nothing reaches it.
 
     Broken: `elif waited and` without `waited` in `verdict` (`streams/rules/verdict.py`).
     """
@@ -78,7 +78,7 @@ def test_f1_a_server_that_hears_nothing_stops_before_the_change_goes_on() -> Non
 
 
 def test_f2_a_server_that_catches_up_slowly_serves_no_longer_for_that() -> None:
-    """F2: what it has read is as old as its heartbeat, however long it took to read.
+    """LE2: what it has read is as old as its heartbeat, however long it took to read.
 
     Broken: `self._sent[sequence] = at_ns` noted at the echo instead (`echoed` with `at_ns = now_ns`,
     `streams/node/lease.py`).
@@ -98,7 +98,7 @@ def test_f2_a_server_that_catches_up_slowly_serves_no_longer_for_that() -> None:
 
 
 def test_f3_a_fenced_server_comes_back_only_with_the_preparation() -> None:
-    """F3: there is no pull beside the log, so nobody comes back with what was before.
+    """TA18: there is no pull beside the log, so nobody comes back with what was before.
 
     Broken: `self.deadline_ns = ...` set in `sent` already (`streams/node/lease.py`).
     """
@@ -120,7 +120,7 @@ def test_f3_a_fenced_server_comes_back_only_with_the_preparation() -> None:
 
 
 def test_f4_what_a_deposed_leader_decides_about_a_change_is_nothing() -> None:
-    """F4: its rollback arrives behind the new term, and nobody rolls back.
+    """K3: its rollback arrives behind the new term, and nobody rolls back.
 
     Broken: `if stamp.term < header.term` made False in `Judge` (`events/fold.py`).
     """
@@ -137,7 +137,7 @@ def test_f4_what_a_deposed_leader_decides_about_a_change_is_nothing() -> None:
 
 
 def test_f5_a_preparation_that_arrives_again_overwrites_nothing() -> None:
-    """F5: a record that is sent again is a repeat, whatever has come meanwhile; a version of an object comes once.
+    """K3: a record that is sent again is a repeat, whatever has come meanwhile; a version of an object comes once.
 
     Broken: `if stamp.sequence < header.next_sequence` made False in `Judge` (`events/fold.py`).
     """
@@ -158,7 +158,7 @@ def test_f5_a_preparation_that_arrives_again_overwrites_nothing() -> None:
 
 
 def test_f6_a_server_that_cannot_fence_itself_is_never_presumed_to_be() -> None:
-    """F6: during a rolling upgrade an old server is waited for, or removed by somebody who knows.
+    """TA16: during a rolling upgrade an old server is waited for, or removed by somebody who knows.
 
     Broken: `FENCING in row.capabilities` made True in `verdict` (`streams/rules/verdict.py`).
     """
@@ -174,7 +174,7 @@ def test_f6_a_server_that_cannot_fence_itself_is_never_presumed_to_be() -> None:
 
 
 def test_f7_a_recovering_server_makes_a_change_wait_and_not_fail() -> None:
-    """F7: that it is fenced is no answer to the change; only `blocked` is.
+    """TA19: that it is fenced is no answer to the change; only `blocked` is.
 
     Broken: `reports.blocks()` in `Core._due_objects` (`streams/coordinator/core.py`) with every fenced node added, as
     blocked at the first open preparation.
@@ -191,7 +191,7 @@ def test_f7_a_recovering_server_makes_a_change_wait_and_not_fail() -> None:
 
 
 def test_f8_a_server_that_dies_within_the_wait_delays_the_change_by_no_more_than_the_wait() -> None:
-    """F8: the wait counts from the preparation and ends in going on, not in failing shortly before it could.
+    """TA16: the wait counts from the preparation and ends in going on, not in failing shortly before it could.
 
     Broken: `waited=position <= waited_through` made False in `verdict_on` (`streams/rules/objects.py`).
     """
@@ -206,7 +206,7 @@ def test_f8_a_server_that_dies_within_the_wait_delays_the_change_by_no_more_than
 
 
 def test_f9_a_half_bad_server_costs_one_wait_and_is_out() -> None:
-    """F9: its heartbeats are fine and it applies nothing. It is renewed no more, so the next change does not wait.
+    """TA17: its heartbeats are fine and it applies nothing. It is renewed no more, so the next change does not wait.
 
     Broken: `and heard.applied >= needed` left out in `_grown` (`streams/rules/membership.py`).
     """
@@ -220,7 +220,7 @@ def test_f9_a_half_bad_server_costs_one_wait_and_is_out() -> None:
 
 
 def test_f11_a_state_without_its_objects_is_no_state() -> None:
-    """F11: a server that recovers with an empty state would serve that as the truth.
+    """TA18: a server that recovers with an empty state would serve that as the truth.
 
     Broken: `if self._state.hash() != state_hash` made False in `Loader.finish` (`events/snapshot_content.py`).
     """
@@ -236,10 +236,10 @@ def test_f11_a_state_without_its_objects_is_no_state() -> None:
 
 
 def test_f12_a_server_that_joins_in_mid_change_has_it_and_is_not_waited_for() -> None:
-    """F12: it holds no lease before it has applied everything up to its own joining.
+    """TA15: it holds no lease before it has applied everything up to its own joining.
 
     Broken: `and row.joined_at < position` left out in `holders` (`streams/rules/verdict.py`). What it serves rests on
-    the remedy of F3.
+    TA18.
     """
     world = shop()
     world.process("n2").paused = True
@@ -254,7 +254,7 @@ def test_f12_a_server_that_joins_in_mid_change_has_it_and_is_not_waited_for() ->
 
 
 def test_f13_the_wait_is_over_at_the_very_position_that_was_waited_for_and_not_before() -> None:
-    """F13: one comparison, not two that differ.
+    """TA16: one comparison, not two that differ.
 
     Broken: `position <= waited_through` made `<`, and made `<= waited_through + 1`, in `verdict_on`
     (`streams/rules/objects.py`).
@@ -269,7 +269,7 @@ def test_f13_the_wait_is_over_at_the_very_position_that_was_waited_for_and_not_b
 
 
 def test_f14_behind_a_server_that_is_out_nobody_waits_and_one_wait_serves_all() -> None:
-    """F14: three changes behind one silent server are committed together; the next one at once.
+    """TA17: three changes behind one silent server are committed together; the next one at once.
 
     Broken: `row.holds_lease and` left out in `holders` (`streams/rules/verdict.py`); for the one wait, `break` moved
     behind the first that is found in `_committed` (`streams/rules/objects.py`).
@@ -289,7 +289,7 @@ def test_f14_behind_a_server_that_is_out_nobody_waits_and_one_wait_serves_all() 
 
 
 def test_f15_a_rollback_needs_nobody_and_never_fails() -> None:
-    """F15: one server is silent and another one blocked; the change is over, and the name is free for others.
+    """TA22: one server is silent and another one blocked; the change is over, and the name is free for others.
 
     Broken: `state.drop(ObjectRow, step.name)` left out in `_roll_back_step` (`events/objects.py`).
     """
@@ -305,7 +305,7 @@ def test_f15_a_rollback_needs_nobody_and_never_fails() -> None:
 
 
 def test_f15_a_server_that_was_away_rolls_back_when_it_is_back() -> None:
-    """F15, I6: whatever marker it has, the log takes it away. Beside it, the drop that was rolled back left nothing.
+    """TA22: whatever marker it has, the log takes it away. Beside it, the drop that was rolled back left nothing.
 
     Broken: `status=ObjectStatus.USING` left out in `_roll_back_step` (`events/objects.py`).
     """
@@ -328,7 +328,7 @@ def test_f15_a_server_that_was_away_rolls_back_when_it_is_back() -> None:
 
 
 def test_a_blocked_server_that_never_says_more_is_no_reason_to_presume_anything() -> None:
-    """F9 with V2: a server that lives and says that it cannot apply an earlier decision is open until it leaves.
+    """TA17 with TA19: a server that lives and says that it cannot apply an earlier decision is open until it leaves.
 
     Broken: `unable=unable` left out in `verdict_on` (`streams/rules/objects.py`).
     """

@@ -1,5 +1,5 @@
 """Any history of changes: statements, applies, refusals by servers, cancels, deadlines, joins and leaves in any order
-(DESIGN §4.5, `events/claims.py`). What is checked stands in `schema_histories.py`."""
+(docs/design/tables.md, `events/claims.py`). What is checked stands in `schema_histories.py`."""
 
 from hypothesis import settings
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""What a change rests on: the object as it was seen, and what objects need of each other (leases B4, DESIGN §4.5)."""
+"""What a change rests on: the object as it was seen, and what objects need of each other (docs/design/tables.md)."""
 
 from typing import Any
 
@@ -44,7 +44,7 @@ TABLE, VIEW, DATABASE, GRANT = ObjectKind.TABLE, ObjectKind.VIEW, ObjectKind.DAT
 
 
 def test_a_plan_that_is_old_is_refused() -> None:
-    """DESIGN 4.5: who has looked at the object acts on what he saw, or not at all."""
+    """TA11: who has looked at the object acts on what he saw, or not at all."""
     found = shop()
     seen = found.object("shop.other").committed_at
     fresh = Statement(Verb.ALTER, TABLE, "shop.other", columns=(add("b"),), planned_on=seen)
@@ -57,7 +57,7 @@ def test_a_plan_that_is_old_is_refused() -> None:
 
 
 def test_a_plan_that_has_become_old_in_line_is_refused_at_its_turn() -> None:
-    """DESIGN 4.5: a change is planned again when its turn comes."""
+    """TA13: a change is planned again when its turn comes."""
     found = shop()
     seen = found.object("shop.other").committed_at
     found.ask(change(alter("shop.other", add("b"))))
@@ -68,7 +68,7 @@ def test_a_plan_that_has_become_old_in_line_is_refused_at_its_turn() -> None:
 
 
 def test_an_object_of_the_same_name_is_not_the_one_that_was_planned_on() -> None:
-    """B8, create-drop-create: a position, and not a version, says which object was seen."""
+    """TA11, create-drop-create: a position, and not a version, says which object was seen."""
     found = shop()
     found.make(table())
     seen = found.object("shop.orders").committed_at
@@ -120,7 +120,7 @@ def test_what_is_to_do_no_harm_ends_no_grant() -> None:
 
 
 def test_a_table_that_a_view_shows_is_not_dropped() -> None:
-    """B4: IN_USE names the view."""
+    """TA8: IN_USE names the view."""
     found = shop()
     found.make(view("shop.v", "shop.other", "a"))
     with pytest.raises(Refused) as caught:
@@ -130,7 +130,7 @@ def test_a_table_that_a_view_shows_is_not_dropped() -> None:
 
 
 def test_grants_and_views_follow_a_table_that_gets_another_name() -> None:
-    """B4: nobody's right is taken away for it, nor given to anybody while the change is open."""
+    """TA9: nobody's right is taken away for it, nor given to anybody while the change is open."""
     found = shop()
     found.make(database("mall"), view("shop.v", "shop.other", "a"), view("mall.w", "shop.other"))
     found.make(grant("ada@shop.other", Privilege.READ), grant("bob@shop.v"), grant("eve@shop"))
@@ -175,7 +175,7 @@ def test_a_rename_that_is_rolled_back_leaves_grants_and_views_as_they_were() -> 
 
 
 def test_views_go_with_a_column_that_becomes_wider() -> None:
-    """I3: a view says of its columns what its table does, so they change in one."""
+    """TA9: a view says of its columns what its table does, so they change in one."""
     found = shop()
     found.make(alter("shop.other", add("free", INT)))
     found.make(view("shop.v", "shop.other", "a"))
@@ -192,7 +192,7 @@ def test_views_go_with_a_column_that_becomes_wider() -> None:
 
 @pytest.mark.parametrize("action", [drop_column("a"), rename_column("a", "b")])
 def test_a_column_that_a_view_shows_keeps_its_name(action: ColumnAction) -> None:
-    """B4: whoever reads the view by that name finds it; the refusal says which view."""
+    """TA8: whoever reads the view by that name finds it; the refusal says which view."""
     found = shop()
     found.make(alter("shop.other", add("free", INT)))
     found.make(view("shop.v", "shop.other", "a"))
@@ -204,7 +204,7 @@ def test_a_column_that_a_view_shows_keeps_its_name(action: ColumnAction) -> None
 
 
 def test_a_view_shows_its_columns_as_the_table_has_them() -> None:
-    """DESIGN 4.5: with numbers and types, in the table's order; all if it names none."""
+    """TA9: with numbers and types, in the table's order; all if it names none."""
     found = shop()
     found.make(alter("shop.other", add("b", TEXT)))
     found.make(view("shop.v", "shop.other", "b", "id"), view("shop.w", "shop.other"))
@@ -217,7 +217,7 @@ def test_a_view_shows_its_columns_as_the_table_has_them() -> None:
 
 
 def test_a_database_that_a_view_of_another_shows_is_not_dropped() -> None:
-    """B4: nothing outside goes with it."""
+    """TA8: nothing outside goes with it."""
     found = shop()
     found.make(database("mall"))
     found.make(view("mall.v", "shop.other"))
@@ -226,7 +226,7 @@ def test_a_database_that_a_view_of_another_shows_is_not_dropped() -> None:
 
 
 def test_a_database_takes_all_that_is_in_it_along_and_all_rights_on_any_of_it() -> None:
-    """N19: rights never come back with a new object of the same name."""
+    """TA10: rights never come back with a new object of the same name."""
     found = shop()
     found.make(table(), view("shop.v", "shop.orders"))
     found.make(*(grant(f"ada@{each}") for each in ("shop", "shop.orders", "shop.v", "shop.other")))
@@ -242,7 +242,7 @@ def test_a_database_takes_all_that_is_in_it_along_and_all_rights_on_any_of_it() 
 
 
 def test_a_new_object_of_the_name_has_no_right_that_was_given_on_the_former() -> None:
-    """N19: the rights on a table go with it."""
+    """TA10: the rights on a table go with it."""
     found = shop()
     found.make(table(), grant("ada@shop.orders", Privilege.WRITE))
     found.make(drop())
@@ -255,7 +255,7 @@ def test_a_new_object_of_the_name_has_no_right_that_was_given_on_the_former() ->
 
 
 def test_a_table_takes_the_time_to_live_of_its_database_as_it_is_now() -> None:
-    """B4, CREATE: it inherits the database's TTL, and keeps it."""
+    """TA5, CREATE: it inherits the database's TTL, and keeps it."""
     found = shop()
     found.make(Statement(Verb.ALTER, DATABASE, "shop", ttl_ms=5_000))
     found.make(table())

@@ -1,5 +1,5 @@
 """Whatever a request of 850 kB asks of objects: each decision, and each row's texts, stay below the limit of a record,
-and deciding takes no time that others would notice (DESIGN §1, §4.5). Times are the processor's, for machines are busy.
+and deciding takes no time that others would notice (TA34). Times are the processor's, for machines are busy.
 """
 
 import time
@@ -106,7 +106,7 @@ def requests_of_any_size() -> Iterable[tuple[str, tuple[Statement, ...]]]:
 
 @pytest.mark.parametrize("statements", [pytest.param(each, id=name) for name, each in requests_of_any_size()])
 def test_whatever_fills_a_request_is_decided_at_once_and_fits_a_record(statements: tuple[Statement, ...]) -> None:
-    """DESIGN 1: a leader that decides more than a record holds ends, and so does the next one."""
+    """TA34: a leader that decides more than a record holds ends, and so does the next one."""
     found = shop()
     began = time.process_time()
     decided = outcome(found, change(*statements))
@@ -118,7 +118,7 @@ def test_whatever_fills_a_request_is_decided_at_once_and_fits_a_record(statement
 
 
 def test_what_waits_in_line_takes_no_more_than_its_request() -> None:
-    """DESIGN 1: the statements are logged as they were asked."""
+    """TA34: the statements are logged as they were asked."""
     found = shop()
     found.ask(change(table("shop.t")))
     texts = {f"{each}": WIDE * TEXT_CHARS_MAX for each in range(50)}
@@ -132,7 +132,7 @@ def test_what_waits_in_line_takes_no_more_than_its_request() -> None:
 
 
 def test_properties_that_grow_over_many_changes_stay_below_the_limit() -> None:
-    """DESIGN 1: the definition is logged whole; the change that would make it too large is refused."""
+    """TA34: the definition is logged whole; the change that would make it too large is refused."""
     found = shop()
     found.make(table("shop.t"))
     code = ""
@@ -149,7 +149,7 @@ def test_properties_that_grow_over_many_changes_stay_below_the_limit() -> None:
 
 
 def test_many_alters_of_wide_tables_are_too_large_for_one_change() -> None:
-    """DESIGN 1: a small request may lead to many megabytes of steps."""
+    """TA34: a small request may lead to many megabytes of steps."""
     found = shop()
     for each in range(60):
         found.make(wide_table(f"shop.t{each}", COLUMNS_MAX - 2))
@@ -161,7 +161,7 @@ def test_many_alters_of_wide_tables_are_too_large_for_one_change() -> None:
 
 
 def test_a_table_of_1000_columns_loses_most_of_them_in_one_change() -> None:
-    """DESIGN 1: as many actions as a table can have columns."""
+    """TA34: as many actions as a table can have columns."""
     found = shop()
     found.make(wide_table("shop.t", COLUMNS_MAX - 1))
     began = time.process_time()
@@ -174,7 +174,7 @@ def test_a_table_of_1000_columns_loses_most_of_them_in_one_change() -> None:
 
 
 def test_a_database_with_ten_thousand_tables_is_dropped_in_one_change() -> None:
-    """B4: everything that is in it goes with it; a step without a definition is little more than its name."""
+    """TA10: everything that is in it goes with it; a step without a definition is little more than its name."""
     found = shop()
     many_tables(found, 10_000)
     began = time.process_time()
@@ -187,7 +187,7 @@ def test_a_database_with_ten_thousand_tables_is_dropped_in_one_change() -> None:
 
 
 def test_a_database_whose_names_fill_a_record_is_dropped_in_parts() -> None:
-    """DESIGN 1: what would not fit is refused, and says how much it is."""
+    """TA34: what would not fit is refused, and says how much it is."""
     found = shop()
     many_tables(found, 10_000, lambda each: f"shop.{'t' * 59}{each:05}")
     decided = outcome(found, change(drop("shop", ObjectKind.DATABASE)))
@@ -197,7 +197,7 @@ def test_a_database_whose_names_fill_a_record_is_dropped_in_parts() -> None:
 
 
 def test_the_size_of_a_step_is_never_underestimated() -> None:
-    """DESIGN 1: `size_bytes` is what the limit is checked with."""
+    """TA34: `size_bytes` is what the limit is checked with."""
     columns = tuple(msgspec.structs.replace(each, number=1 << 62) for each in wide_columns())
     definitions = [
         Definition(columns, columns[0].name, 1, wide_properties(3), "d" * 64 + "." + "t" * 64),
@@ -215,7 +215,7 @@ def test_the_size_of_a_step_is_never_underestimated() -> None:
 
 
 def test_who_cancels_with_a_name_of_800_kb_is_told_of_in_short() -> None:
-    """DESIGN 1: rows that are over are kept, and a row repeats no text of any length out of a request."""
+    """TA34: rows that are over are kept, and a row repeats no text of any length out of a request."""
     found = shop()
     found.ask(change(table("shop.t")))
     request = msgspec.structs.replace(cancellation(found.position), actor=WIDE * 200_000)
@@ -225,7 +225,7 @@ def test_who_cancels_with_a_name_of_800_kb_is_told_of_in_short() -> None:
 
 
 def test_what_a_blocked_server_says_is_told_in_short() -> None:
-    """DESIGN 1: a heartbeat's texts are of any length too."""
+    """TA34: a heartbeat's texts are of any length too."""
     found = shop("n1", "n2")
     found.ask(change(table("shop.t")))
     (rolled_back,) = found.block("n1", found.position, message=WIDE * 200_000)
@@ -249,7 +249,7 @@ def ask_all(found: Changing, changes: Iterable[q.AnyRequest]) -> None:
 
 @pytest.mark.parametrize("verb", ["create", "alter", "rename", "drop"])
 def test_a_thousand_changes_one_by_one_take_less_than_a_second(verb: str) -> None:
-    """DESIGN 1: decided, folded and settled among a thousand tables; the time of one in which each has its own turn."""
+    """TA34: decided, folded and settled among a thousand tables; the time of one in which each has its own turn."""
     found = shop("n1", "n2", "n3")
     if verb != "create":
         many_tables(found, 1_000)
@@ -268,7 +268,7 @@ def test_a_thousand_changes_one_by_one_take_less_than_a_second(verb: str) -> Non
 
 
 def test_a_thousand_changes_of_one_table_take_less_than_a_second() -> None:
-    """DESIGN 1: each waits for the one before it."""
+    """TA34: each waits for the one before it."""
     found = shop()
     found.make(table("shop.t"))
     changes = [
@@ -281,7 +281,7 @@ def test_a_thousand_changes_of_one_table_take_less_than_a_second() -> None:
 
 
 def test_a_change_of_a_thousand_statements_takes_less_than_a_second() -> None:
-    """DESIGN 1: STATEMENTS_MAX of them, in three changes behind each other."""
+    """TA34: STATEMENTS_MAX of them, in three changes behind each other."""
     found = shop()
     for made in (
         [table(f"shop.t{each}") for each in range(1_000)],
@@ -295,7 +295,7 @@ def test_a_change_of_a_thousand_statements_takes_less_than_a_second() -> None:
 
 
 def test_a_thousand_open_changes_cost_the_coordinator_little_while_nothing_comes() -> None:
-    """DESIGN 1: it settles every few milliseconds."""
+    """TA34: it settles every few milliseconds."""
     found = shop("n1", "n2", "n3")
     ask_all(found, [change(table(f"shop.t{each}")) for each in range(500)])
     ask_all(found, [change(alter(f"shop.t{each}", add("note"))) for each in range(500)])

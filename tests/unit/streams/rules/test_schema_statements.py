@@ -1,4 +1,4 @@
-"""What each statement leads to, given the object as it is, and how that differs from IoTDB's table (leases B4).
+"""What each statement leads to, given the object as it is, and how that differs from IoTDB's table.
 
 IoTDB's outcomes, by the status of the table: CREATE of one that is there or comes is refused, of one that goes with an
 error of its own, which IF NOT EXISTS does not hide; DROP of one that goes is accepted again, of one that comes refused;
@@ -52,7 +52,7 @@ from topolog.events.objects import ChangeStatus, ObjectStatus
 TABLE, VIEW, DATABASE, GRANT = ObjectKind.TABLE, ObjectKind.VIEW, ObjectKind.DATABASE, ObjectKind.GRANT
 
 
-# The table of B4.
+# The table of TA5 and TA6.
 
 PREPARATIONS: dict[str, tuple[Statement, ...]] = {
     "absent": (),
@@ -103,7 +103,7 @@ def cases() -> list[tuple[str, str, str]]:
 
 @pytest.mark.parametrize(("status", "statement", "expected"), cases())
 def test_what_a_statement_leads_to(status: str, statement: str, expected: str) -> None:
-    """B4, with the differences that are named above."""
+    """TA5, TA6, with the differences that are named above."""
     found = shop()
     *made, last = PREPARATIONS[status] or (None,)
     for each in made:
@@ -120,7 +120,7 @@ def test_what_a_statement_leads_to(status: str, statement: str, expected: str) -
 
 
 def test_who_drops_again_is_told_which_change_does() -> None:
-    """B4: a re-drop is accepted, and its subject is the change that is under way."""
+    """TA6: a re-drop is accepted, and its subject is the change that is under way."""
     found = shop()
     found.make(table())
     found.ask(change(drop()))
@@ -128,7 +128,7 @@ def test_who_drops_again_is_told_which_change_does() -> None:
 
 
 def test_what_goes_with_its_database_is_dropped_already() -> None:
-    """B4: also while the drop of the database still waits, and its steps are not known."""
+    """TA6: also while the drop of the database still waits, and its steps are not known."""
     found = shop()
     found.make(table(), grant("ada@shop.orders"), grant("bob@shop"))
     found.ask(change(alter("shop.other", add("more"))))
@@ -146,7 +146,7 @@ def test_what_goes_with_its_database_is_dropped_already() -> None:
 
 
 def test_a_view_can_be_dropped_although_its_table_is_to_be_dropped_behind_it() -> None:
-    """B4: a view does not go with its table, so its drop is none of the table's."""
+    """TA8: a view does not go with its table, so its drop is none of the table's."""
     found = shop()
     found.make(view("shop.v", "shop.other"))
     found.ask(change(alter("shop.other", add("more"))))
@@ -155,7 +155,7 @@ def test_a_view_can_be_dropped_although_its_table_is_to_be_dropped_behind_it() -
 
 
 def test_a_drop_beside_other_statements_is_no_repetition() -> None:
-    """B4: half of a change cannot be unchanged."""
+    """TA6: half of a change cannot be unchanged."""
     found = shop()
     found.make(table())
     found.ask(change(drop()))
@@ -165,89 +165,89 @@ def test_a_drop_beside_other_statements_is_no_repetition() -> None:
 # Refusals: each with its code, its rule and what it is about.
 
 REFUSALS: dict[str, tuple[str, str, tuple[Statement, ...]]] = {
-    "no statement": ("BAD_STATEMENT", "DESIGN 4.5", ()),
-    "named twice": ("NAMED_TWICE", "B4", (table(), drop())),
-    "a new name named twice": ("NAMED_TWICE", "B4", (rename("shop.other", "shop.a"), table("shop.a"))),
-    "dropped with its database": ("NAMED_TWICE", "B4", (table(), drop("shop", DATABASE))),
-    "renamed, and dropped with it": ("NAMED_TWICE", "B4", (rename("shop.other", "shop.a"), drop("shop", DATABASE))),
-    "altered, and dropped with it": ("NAMED_TWICE", "B4", (alter("shop.other", add("b")), drop("shop", DATABASE))),
-    "a right of what is dropped": ("NAMED_TWICE", "B4", (grant("ada@shop.other"), drop("shop.other"))),
-    "a bad name": ("BAD_NAME", "DESIGN 4.5", (database("a-b"),)),
-    "a table without database": ("BAD_NAME", "DESIGN 4.5", (table("orders"),)),
-    "a name with a line feed": ("BAD_NAME", "DESIGN 4.5", (database("shop\n"),)),
-    "a name that is too long": ("BAD_NAME", "DESIGN 4.5", (table("shop." + "t" * 65),)),
-    "letters of another script": ("BAD_NAME", "DESIGN 4.5", (database("b\u00fcro"),)),
-    "a right for nobody": ("BAD_NAME", "DESIGN 4.5", (grant("@shop"),)),
-    "a bad name of a column": ("BAD_NAME", "DESIGN 4.5", (alter("shop.other", add("a b")),)),
-    "a bad new name of a column": ("BAD_NAME", "DESIGN 4.5", (alter("shop.other", rename_column("a", "b-c")),)),
-    "a view over no table's name": ("BAD_NAME", "DESIGN 4.5", (view("shop.v", "shop"),)),
-    "a database is renamed": ("RENAME_NOT_ALLOWED", "DESIGN 4.5", (rename("shop", "mall", DATABASE),)),
-    "out of its database": ("RENAME_NOT_ALLOWED", "DESIGN 4.5", (rename("shop.other", "mall.other"),)),
-    "to its own name": ("RENAME_NOT_ALLOWED", "DESIGN 4.5", (rename("shop.other", "shop.other"),)),
-    "nothing to alter": ("BAD_STATEMENT", "DESIGN 4.5", (alter("shop.other"),)),
+    "no statement": ("BAD_STATEMENT", "TA3", ()),
+    "named twice": ("NAMED_TWICE", "TA4", (table(), drop())),
+    "a new name named twice": ("NAMED_TWICE", "TA4", (rename("shop.other", "shop.a"), table("shop.a"))),
+    "dropped with its database": ("NAMED_TWICE", "TA4", (table(), drop("shop", DATABASE))),
+    "renamed, and dropped with it": ("NAMED_TWICE", "TA4", (rename("shop.other", "shop.a"), drop("shop", DATABASE))),
+    "altered, and dropped with it": ("NAMED_TWICE", "TA4", (alter("shop.other", add("b")), drop("shop", DATABASE))),
+    "a right of what is dropped": ("NAMED_TWICE", "TA4", (grant("ada@shop.other"), drop("shop.other"))),
+    "a bad name": ("BAD_NAME", "TA1", (database("a-b"),)),
+    "a table without database": ("BAD_NAME", "TA1", (table("orders"),)),
+    "a name with a line feed": ("BAD_NAME", "TA1", (database("shop\n"),)),
+    "a name that is too long": ("BAD_NAME", "TA1", (table("shop." + "t" * 65),)),
+    "letters of another script": ("BAD_NAME", "TA1", (database("b\u00fcro"),)),
+    "a right for nobody": ("BAD_NAME", "TA1", (grant("@shop"),)),
+    "a bad name of a column": ("BAD_NAME", "TA1", (alter("shop.other", add("a b")),)),
+    "a bad new name of a column": ("BAD_NAME", "TA1", (alter("shop.other", rename_column("a", "b-c")),)),
+    "a view over no table's name": ("BAD_NAME", "TA1", (view("shop.v", "shop"),)),
+    "a database is renamed": ("RENAME_NOT_ALLOWED", "TA1", (rename("shop", "mall", DATABASE),)),
+    "out of its database": ("RENAME_NOT_ALLOWED", "TA1", (rename("shop.other", "mall.other"),)),
+    "to its own name": ("RENAME_NOT_ALLOWED", "TA1", (rename("shop.other", "shop.other"),)),
+    "nothing to alter": ("BAD_STATEMENT", "TA3", (alter("shop.other"),)),
     "more columns than a table has": (
         "BAD_STATEMENT",
-        "DESIGN 4.5",
+        "TA3",
         (alter("shop.other", *(drop_column(f"c{each}") for each in range(COLUMNS_MAX + 1))),),
     ),
     "more properties than an object has": (
         "BAD_STATEMENT",
-        "DESIGN 4.5",
+        "TA3",
         (Statement(Verb.ALTER, DATABASE, "shop", unset=tuple(map(str, range(PROPERTIES_MAX + 1)))),),
     ),
-    "columns of a view": ("BAD_STATEMENT", "DESIGN 4.5", (alter("shop.v", add("b"), kind=VIEW),)),
+    "columns of a view": ("BAD_STATEMENT", "TA3", (alter("shop.v", add("b"), kind=VIEW),)),
     "properties in what a view shows": (
         "BAD_STATEMENT",
-        "DESIGN 4.5",
+        "TA3",
         (Statement(Verb.ALTER, VIEW, "shop.v", Definition(over="shop.other", properties={"a": "b"})),),
     ),
-    "a table is replaced": ("BAD_STATEMENT", "DESIGN 4.5", (Statement(Verb.ALTER, TABLE, "shop.other", Definition()),)),
-    "a type that is unknown": ("BAD_STATEMENT", "DESIGN 4.5", (alter("shop.other", add("b", ColumnType.UNKNOWN)),)),
-    "an unknown verb": ("BAD_STATEMENT", "DESIGN 4.5", (Statement(Verb.UNKNOWN, TABLE, "shop.other"),)),
-    "an unknown kind": ("BAD_STATEMENT", "DESIGN 4.5", (Statement(Verb.DROP, ObjectKind.UNKNOWN, "shop.other"),)),
-    "one column twice": ("COLUMN_NAMED_TWICE", "B4", (alter("shop.other", drop_column("a"), add("a")),)),
-    "a column exists": ("COLUMN_EXISTS", "B4", (alter("shop.other", add("a")),)),
-    "a column gets a name that is taken": ("COLUMN_EXISTS", "B4", (alter("shop.other", rename_column("a", "id")),)),
-    "a column is unknown": ("COLUMN_UNKNOWN", "B4", (alter("shop.other", drop_column("b")),)),
-    "the key is dropped": ("COLUMN_IS_KEY", "B4", (alter("shop.other", drop_column("id")),)),
-    "the key is renamed": ("COLUMN_IS_KEY", "B4", (alter("shop.other", rename_column("id", "no")),)),
-    "the key gets another type": ("COLUMN_IS_KEY", "B4", (alter("shop.other", retype("id", TEXT)),)),
-    "a narrower type": ("TYPE_CHANGE_NOT_ALLOWED", "B4", (alter("shop.other", retype("a", ColumnType.BOOLEAN)),)),
+    "a table is replaced": ("BAD_STATEMENT", "TA3", (Statement(Verb.ALTER, TABLE, "shop.other", Definition()),)),
+    "a type that is unknown": ("BAD_STATEMENT", "TA3", (alter("shop.other", add("b", ColumnType.UNKNOWN)),)),
+    "an unknown verb": ("BAD_STATEMENT", "TA3", (Statement(Verb.UNKNOWN, TABLE, "shop.other"),)),
+    "an unknown kind": ("BAD_STATEMENT", "TA3", (Statement(Verb.DROP, ObjectKind.UNKNOWN, "shop.other"),)),
+    "one column twice": ("COLUMN_NAMED_TWICE", "TA4", (alter("shop.other", drop_column("a"), add("a")),)),
+    "a column exists": ("COLUMN_EXISTS", "TA7", (alter("shop.other", add("a")),)),
+    "a column gets a name that is taken": ("COLUMN_EXISTS", "TA7", (alter("shop.other", rename_column("a", "id")),)),
+    "a column is unknown": ("COLUMN_UNKNOWN", "TA7", (alter("shop.other", drop_column("b")),)),
+    "the key is dropped": ("COLUMN_IS_KEY", "TA7", (alter("shop.other", drop_column("id")),)),
+    "the key is renamed": ("COLUMN_IS_KEY", "TA7", (alter("shop.other", rename_column("id", "no")),)),
+    "the key gets another type": ("COLUMN_IS_KEY", "TA7", (alter("shop.other", retype("id", TEXT)),)),
+    "a narrower type": ("TYPE_CHANGE_NOT_ALLOWED", "TA7", (alter("shop.other", retype("a", ColumnType.BOOLEAN)),)),
     "INT32 to FLOAT loses digits": (
         "TYPE_CHANGE_NOT_ALLOWED",
-        "B4",
+        "TA7",
         (alter("shop.other", retype("a", ColumnType.FLOAT)),),
     ),
     "no key": (
         "BAD_DEFINITION",
-        "DESIGN 4.5",
+        "TA3",
         (Statement(Verb.CREATE, TABLE, "shop.t", Definition((Column("id", LONG),))),),
     ),
     "a column twice in a new table": (
         "COLUMN_NAMED_TWICE",
-        "B4",
+        "TA4",
         (Statement(Verb.CREATE, TABLE, "shop.t", Definition((Column("id", LONG), Column("id", INT)), "id")),),
     ),
-    "a database with columns": ("BAD_DEFINITION", "DESIGN 4.5", (database("d", columns=(Column("a", INT),)),)),
+    "a database with columns": ("BAD_DEFINITION", "TA3", (database("d", columns=(Column("a", INT),)),)),
     "a right that expires": (
         "BAD_DEFINITION",
-        "DESIGN 4.5",
+        "TA3",
         (Statement(Verb.CREATE, GRANT, "ada@shop", Definition(ttl_ms=0, privileges=(Privilege.READ,))),),
     ),
     "a right to nothing": (
         "BAD_DEFINITION",
-        "DESIGN 4.5",
+        "TA3",
         (Statement(Verb.CREATE, GRANT, "ada@shop", Definition()),),
     ),
-    "a negative time to live": ("BAD_DEFINITION", "DESIGN 4.5", (table("shop.t", ttl_ms=-1),)),
-    "an object is unknown": ("OBJECT_UNKNOWN", "B4", (drop(),)),
-    "its database is unknown": ("OBJECT_UNKNOWN", "B4", (table("mall.t"),)),
-    "its table is unknown": ("OBJECT_UNKNOWN", "B4", (view("shop.v", "shop.none"),)),
-    "a right on what is unknown": ("OBJECT_UNKNOWN", "B4", (grant("ada@mall"),)),
-    "a view over a column that is not there": ("COLUMN_UNKNOWN", "B4", (view("shop.v", "shop.other", "b"),)),
-    "an object of another kind": ("OBJECT_OF_ANOTHER_KIND", "B4", (drop("shop.other", VIEW),)),
-    "another kind of that name exists": ("OBJECT_EXISTS", "B4", (view("shop.other", "shop.other"),)),
-    "a new name is taken": ("OBJECT_EXISTS", "B4", (rename("shop.other", "shop.taken"),)),
+    "a negative time to live": ("BAD_DEFINITION", "TA3", (table("shop.t", ttl_ms=-1),)),
+    "an object is unknown": ("OBJECT_UNKNOWN", "TA5", (drop(),)),
+    "its database is unknown": ("OBJECT_UNKNOWN", "TA5", (table("mall.t"),)),
+    "its table is unknown": ("OBJECT_UNKNOWN", "TA5", (view("shop.v", "shop.none"),)),
+    "a right on what is unknown": ("OBJECT_UNKNOWN", "TA5", (grant("ada@mall"),)),
+    "a view over a column that is not there": ("COLUMN_UNKNOWN", "TA7", (view("shop.v", "shop.other", "b"),)),
+    "an object of another kind": ("OBJECT_OF_ANOTHER_KIND", "TA5", (drop("shop.other", VIEW),)),
+    "another kind of that name exists": ("OBJECT_EXISTS", "TA5", (view("shop.other", "shop.other"),)),
+    "a new name is taken": ("OBJECT_EXISTS", "TA5", (rename("shop.other", "shop.taken"),)),
 }
 
 
@@ -255,7 +255,7 @@ REFUSALS: dict[str, tuple[str, str, tuple[Statement, ...]]] = {
     ("code", "rule", "statements"), [pytest.param(*each, id=name) for name, each in REFUSALS.items()]
 )
 def test_what_is_refused_says_why_and_changes_nothing(code: str, rule: str, statements: tuple[Statement, ...]) -> None:
-    """B4, DESIGN 4.5: codes are stable, for programs compare them."""
+    """TA1 to TA8: codes are stable, for programs compare them."""
     found = shop()
     before = found.state.hash()
     with pytest.raises(Refused) as caught:
@@ -285,7 +285,7 @@ def of_column(verb: ColumnVerb, type_: ColumnType | None = None, new_name: str =
     ],
 )
 def test_a_statement_that_lacks_what_it_needs_is_told_what(statement: Statement, said: str) -> None:
-    """DESIGN 4.5: what is left out is another mistake than what is too much, and is not said in its words."""
+    """TA3: what is left out is another mistake than what is too much, and is not said in its words."""
     with pytest.raises(Refused) as caught:
         shop().decide(change(statement))
     assert said in caught.value.message
@@ -309,7 +309,7 @@ TOO_MANY = {f"p{each}": "" for each in range(PROPERTIES_MAX + 1)}
     ],
 )
 def test_what_is_too_long_is_told_how_long_it_may_be(statement: Statement, said: str, hint: str) -> None:
-    """DESIGN 4.5: the limit and what was found, both as numbers."""
+    """TA3: the limit and what was found, both as numbers."""
     with pytest.raises(Refused) as caught:
         shop().decide(change(statement))
     assert said in caught.value.message
@@ -318,15 +318,15 @@ def test_what_is_too_long_is_told_how_long_it_may_be(statement: Statement, said:
 
 @pytest.mark.parametrize("deadline_ms", [0, -1, 30 * 86_400_000 + 1])
 def test_a_deadline_that_is_none_is_refused(deadline_ms: int) -> None:
-    """V6."""
+    """TA20."""
     found = shop()
     with pytest.raises(Refused) as caught:
         found.decide(change(table(), deadline_ms=deadline_ms))
-    assert (caught.value.code, caught.value.rule) == ("BAD_STATEMENT", "V6")
+    assert (caught.value.code, caught.value.rule) == ("BAD_STATEMENT", "TA20")
 
 
 def test_every_legal_type_change_and_no_other_is_done() -> None:
-    """B4, pre-altered types: wider only, for every value must be one of the new type and sort as before."""
+    """TA7: wider only, for every value must be one of the new type and sort as before."""
     legal = set()
     for old in ColumnType:
         for new in ColumnType:
@@ -349,7 +349,7 @@ def defined(found: Changing, name: str) -> Definition:
 
 
 def test_what_a_view_shows_can_be_replaced_and_its_grants_stay() -> None:
-    """M3: it took a drop and a new view, with a gap and without the rights."""
+    """TA9: it took a drop and a new view, with a gap and without the rights."""
     found = shop()
     found.make(table(note=TEXT), table("shop.bills", sum=INT), view("shop.v", "shop.orders", "note"))
     found.make(grant("ada@shop.v"))
@@ -368,7 +368,7 @@ def test_what_a_view_shows_can_be_replaced_and_its_grants_stay() -> None:
 
 
 def test_a_view_that_is_to_show_another_table_holds_both() -> None:
-    """DESIGN 4.5: neither is dropped or altered while it is open which of them it shows."""
+    """TA12: neither is dropped or altered while it is open which of them it shows."""
     found = shop()
     found.make(table(note=TEXT), table("shop.bills", note=TEXT), view("shop.v", "shop.orders"))
     found.ask(change(show("shop.v", "shop.bills")))
@@ -377,7 +377,7 @@ def test_a_view_that_is_to_show_another_table_holds_both() -> None:
 
 
 def test_whose_turn_comes_waits_for_a_later_change_that_has_taken_its_view_along() -> None:
-    """DESIGN 4.5: a renamed table's views go with it, so the change of one of them did not claim the table of that name
+    """TA13: a renamed table's views go with it, so the change of one of them did not claim the table of that name
     when it came; the log could have held a decision that nobody can fold."""
     found = shop()
     found.make(table(note=INT), view("shop.v", "shop.orders"))

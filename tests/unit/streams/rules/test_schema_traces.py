@@ -1,4 +1,4 @@
-"""What a change leaves: numbers that are given once, data that is closed, rows that are kept (DESIGN §4.5)."""
+"""What a change leaves: numbers that are given once, data that is closed, rows that are kept (TA2)."""
 
 import pytest
 from tests.unit.streams.rules.changing import (
@@ -40,7 +40,7 @@ def nodes(*names: str) -> tuple[NodeId, ...]:
 
 
 def test_no_number_of_a_column_is_given_twice() -> None:
-    """B8: dropped and added, over a rename and over rollbacks; data of the former is never the latter's."""
+    """TA2: dropped and added, over a rename and over rollbacks; data of the former is never the latter's."""
     found = Changing("n1")
     found.make(database(), table())
     found.make(alter("shop.orders", add("a")))
@@ -64,7 +64,7 @@ def numbers(found: Changing, name: str) -> dict[str, int]:
 
 
 def test_a_chain_of_renames_keeps_the_incarnation_and_a_rollback_gives_the_name_back() -> None:
-    """DESIGN 4.5: data is found under the incarnation, whatever the table is called."""
+    """TA2: data is found under the incarnation, whatever the table is called."""
     found = Changing("n1")
     found.make(database(), table())
     born = found.object("shop.orders").incarnation
@@ -83,7 +83,7 @@ def test_a_chain_of_renames_keeps_the_incarnation_and_a_rollback_gives_the_name_
 
 
 def test_an_incarnation_is_not_given_again_after_a_rollback() -> None:
-    """B8: a server may have seen the one that came to nothing."""
+    """TA2: a server may have seen the one that came to nothing."""
     found = Changing("n1")
     found.make(database())
     found.ask(change(table()))
@@ -97,7 +97,7 @@ def test_an_incarnation_is_not_given_again_after_a_rollback() -> None:
 
 
 def test_a_server_that_leaves_is_no_longer_waited_for_with_its_deletions() -> None:
-    """DESIGN 4.5: it deletes what is closed when it is back."""
+    """TA32: it deletes what is closed when it is back."""
     found = Changing("n1", "n2")
     found.make(database(), table())
     number = found.make(drop())
@@ -120,7 +120,7 @@ def test_a_confirmation_of_a_former_life_or_of_nothing_counts_for_nothing() -> N
 
 
 def test_changes_that_are_over_are_forgotten_unless_somebody_still_deletes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """DESIGN 4.5: rows stay few."""
+    """TA34: rows stay few."""
     monkeypatch.setattr(events, "CHANGES_KEPT", 8)
     found = Changing("n1")
     found.make(database(), table())
@@ -133,12 +133,12 @@ def test_changes_that_are_over_are_forgotten_unless_somebody_still_deletes(monke
 
 
 def test_a_second_end_of_a_change_is_folded_by_nobody() -> None:
-    """I5: each preparation ends in exactly one commit or rollback; a log that says more is poisoned (K8)."""
+    """TA14: each preparation ends in exactly one commit or rollback; a log that says more is poisoned (K8)."""
     found = Changing("n1")
     number = found.make(database())
     ends = (
         SchemaChangeCommitted((number,), Evidence()),
-        SchemaChangeRolledBack(None, number, "CANCELLED", "I5", "", {}),
+        SchemaChangeRolledBack(None, number, "CANCELLED", "TA21", "", {}),
     )
     for event in ends:
         with pytest.raises(AssertionError, match="no open change"):
@@ -147,7 +147,7 @@ def test_a_second_end_of_a_change_is_folded_by_nobody() -> None:
 
 @pytest.mark.parametrize("is_committed", [True, False])
 def test_how_a_change_has_ended_is_seen_however_many_end_at_once(is_committed: bool) -> None:
-    """I5: whoever waits for one of a thousand changes behind one wait looks when their set is applied."""
+    """TA14: whoever waits for one of a thousand changes behind one wait looks when their set is applied."""
     found = Changing("n1")
     numbers = []
     for each in range(CHANGES_KEPT + 20):
@@ -165,7 +165,7 @@ def test_how_a_change_has_ended_is_seen_however_many_end_at_once(is_committed: b
 
 
 def test_who_folds_on_from_rows_in_another_order_comes_to_the_same_state() -> None:
-    """DESIGN 3: a projection that starts again reads its rows by key, a coordinator has them as they came."""
+    """RD2: a projection that starts again reads its rows by key, a coordinator has them as they came."""
     found = Changing("n2", "n3", "n1")
     found.make(database(), table())
     found.make(alter("shop.orders", add("x")))

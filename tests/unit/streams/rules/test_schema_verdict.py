@@ -1,6 +1,6 @@
-"""The verdict on a change: V1-V7 of leases-and-schema-change.md, and servers that cannot apply it (DESIGN §4.5).
+"""The verdict on a change: TA15 to TA21, and servers that cannot apply it (docs/design/tables.md).
 
-V1, an own term that is over, is the coordinator's (`tests/unit/streams/coordinator/test_schema.py`).
+An own term that is over (K6) is the coordinator's (`tests/unit/streams/coordinator/test_schema.py`).
 """
 
 import pytest
@@ -48,30 +48,30 @@ def nodes(*names: str) -> tuple[NodeId, ...]:
     return tuple(map(NodeId, names))
 
 
-# V2: a server that cannot apply it.
+# TA19: a server that cannot apply it.
 
 
 def test_a_server_that_cannot_apply_it_ends_it_although_all_others_have() -> None:
-    """V2: the decision says who, and why."""
+    """TA19: the decision says who, and why."""
     found, number = prepared()
     found.apply("n1", "n2")
     (decided,) = found.block("n3", number)
     assert isinstance(decided, SchemaChangeRolledBack)
-    assert (decided.code, decided.rule) == ("BLOCKED", "V2")
+    assert (decided.code, decided.rule) == ("BLOCKED", "TA19")
     assert decided.facts == {"node": "n3", "code": "NO_CODEC", "message": "cannot"}
     assert found.object("shop.orders").status is ObjectStatus.USING
 
 
 def test_a_server_that_says_so_together_with_its_report_is_blocked() -> None:
-    """V2 before V3: its heartbeat names the position as applied, for it has read it."""
+    """TA19 before TA15: its heartbeat names the position as applied, for it has read it."""
     found, number = prepared()
     for node in nodes("n1", "n2", "n3"):
         found.applied[node] = Incarnation(1), number
-    assert rolled_back(found.block("n2", number)) == [(number, "BLOCKED", "V2")]
+    assert rolled_back(found.block("n2", number)) == [(number, "BLOCKED", "TA19")]
 
 
 def test_a_block_that_comes_behind_the_commit_changes_nothing() -> None:
-    """I5: a change ends once."""
+    """TA14: a change ends once."""
     found, number = prepared()
     assert committed(found.apply()) == [((number,), Evidence(applied=nodes("n1", "n2", "n3")))]
     assert found.block("n3", number) == []
@@ -79,14 +79,14 @@ def test_a_block_that_comes_behind_the_commit_changes_nothing() -> None:
 
 
 def test_a_block_of_a_former_life_says_nothing() -> None:
-    """V2 is about live members."""
+    """TA19 is about live members."""
     found, number = prepared()
     assert found.block("n3", number, incarnation=7) == []
     assert found.change(number).status is ChangeStatus.PREPARED
 
 
 def test_a_block_of_a_server_that_has_left_says_nothing() -> None:
-    """V2, V3: what has left holds nothing."""
+    """TA19, TA15: what has left holds nothing."""
     found, number = prepared()
     found.leave("n3")
     assert found.block("n3", number) == []
@@ -94,19 +94,19 @@ def test_a_block_of_a_server_that_has_left_says_nothing() -> None:
 
 
 def test_a_server_that_is_blocked_at_one_change_is_no_evidence_for_later_ones() -> None:
-    """V2: it says one position, the first; what it can do with later ones it says when that one is over."""
+    """TA19: it says one position, the first; what it can do with later ones it says when that one is over."""
     found, number = prepared()
     found.ask(change(table("shop.more")))
     later = found.position
     for node in nodes("n1", "n2", "n3"):
         found.applied[node] = Incarnation(1), later
-    assert rolled_back(found.block("n3", number)) == [(number, "BLOCKED", "V2")]
+    assert rolled_back(found.block("n3", number)) == [(number, "BLOCKED", "TA19")]
     assert found.change(later).status is ChangeStatus.PREPARED
-    assert rolled_back(found.block("n3", later)) == [(later, "BLOCKED", "V2")]
+    assert rolled_back(found.block("n3", later)) == [(later, "BLOCKED", "TA19")]
 
 
 def test_no_wait_makes_a_blocked_server_fenced() -> None:
-    """V4: it reads the log and is renewed, so it serves. Until it has said what it can, or left, it is open."""
+    """TA19: it reads the log and is renewed, so it serves. Until it has said what it can, or left, it is open."""
     found, number = prepared()
     found.ask(change(table("shop.more")))
     later = found.position
@@ -119,7 +119,7 @@ def test_no_wait_makes_a_blocked_server_fenced() -> None:
 
 
 def test_a_blocked_server_that_dies_is_waited_for_until_it_has_left() -> None:
-    """V3: its lease ends like any other's."""
+    """TA15: its lease ends like any other's."""
     found, number = prepared()
     found.ask(change(table("shop.more")))
     later = found.position
@@ -130,11 +130,11 @@ def test_a_blocked_server_that_dies_is_waited_for_until_it_has_left() -> None:
     assert committed(found.leave("n3"))[0][0] == (later,)
 
 
-# V3: everybody has applied it, or is gone.
+# TA15: everybody has applied it, or is gone.
 
 
 def test_a_report_of_a_former_life_is_no_evidence() -> None:
-    """V3: the present incarnation has read nothing yet."""
+    """TA15: the present incarnation has read nothing yet."""
     found, number = prepared("n1", "n2")
     found.apply("n1")
     found.applied[NodeId("n2")] = Incarnation(9), number
@@ -142,14 +142,14 @@ def test_a_report_of_a_former_life_is_no_evidence() -> None:
 
 
 def test_a_server_that_joins_in_mid_change_is_not_asked() -> None:
-    """F12: it holds no lease before it has applied everything up to its own joining."""
+    """TA15: it holds no lease before it has applied everything up to its own joining."""
     found, number = prepared("n1")
     found.join("n2")
     assert committed(found.apply("n1")) == [((number,), Evidence(nodes("n1")))]
 
 
 def test_a_server_that_restarts_inside_the_wait_is_not_asked_again() -> None:
-    """B8, restart inside the wait: its former life has left, its new one has joined behind the preparation."""
+    """TA15, restart inside the wait: its former life has left, its new one has joined behind the preparation."""
     found, number = prepared("n1", "n2")
     found.apply("n1")
     found.leave("n2", settle=False)
@@ -158,24 +158,24 @@ def test_a_server_that_restarts_inside_the_wait_is_not_asked_again() -> None:
 
 
 def test_a_server_that_dies_inside_the_wait_ends_it() -> None:
-    """F8: what was waited for is gone for certain."""
+    """TA15: what was waited for is gone for certain."""
     found, number = prepared("n1", "n2")
     found.apply("n1")
     assert committed(found.leave("n2")) == [((number,), Evidence(nodes("n1"), left=nodes("n2")))]
 
 
 def test_without_servers_a_change_is_committed_at_once() -> None:
-    """V3 of nobody: the next server reads it before it serves."""
+    """TA15 of nobody: the next server reads it before it serves."""
     found = Changing()
     found.ask(change(database()))
     assert committed(found.settle()) == [((found.position - 1,), Evidence())]
 
 
-# V4, V5: who is silent.
+# TA16: who is silent.
 
 
 def test_a_silent_server_is_presumed_fenced_when_the_wait_is_over() -> None:
-    """V4: the evidence says who was presumed."""
+    """TA16: the evidence says who was presumed."""
     found, number = prepared()
     found.apply("n1", "n2")
     found.waited_through = Position(number - 1)
@@ -184,7 +184,7 @@ def test_a_silent_server_is_presumed_fenced_when_the_wait_is_over() -> None:
 
 
 def test_a_server_that_never_fences_itself_is_waited_for_until_it_is_removed() -> None:
-    """V5, F6: whatever the silence."""
+    """TA16: whatever the silence."""
     found = Changing("n1")
     found.join("n2", fences=False)
     found.ask(change(database()))
@@ -197,22 +197,22 @@ def test_a_server_that_never_fences_itself_is_waited_for_until_it_is_removed() -
 
 
 def test_behind_a_server_that_never_fences_itself_the_deadline_ends_the_change() -> None:
-    """V5, V6: the operator has said how long he waits."""
+    """TA16, TA20: the operator has said how long he waits."""
     found = Changing("n1")
     found.join("n2", fences=False)
     found.ask(change(database(), deadline_ms=1_000))
     number = found.position
     found.apply("n1")
     found.wait_out()
-    assert rolled_back(found.pass_deadline(number)) == [(number, "DEADLINE", "V6")]
+    assert rolled_back(found.pass_deadline(number)) == [(number, "DEADLINE", "TA20")]
     assert found.names() == []
 
 
-# V6: deadlines.
+# TA20: deadlines.
 
 
 def test_what_can_be_committed_is_committed_although_its_deadline_has_passed() -> None:
-    """V3 before V6: both are due, and everybody has applied it."""
+    """TA15 before TA20: both are due, and everybody has applied it."""
     found, number = prepared("n1")
     (deadline,) = objects.deadlines(found.change(number))
     found.late.add(deadline.key)
@@ -221,20 +221,20 @@ def test_what_can_be_committed_is_committed_although_its_deadline_has_passed() -
 
 
 def test_a_change_in_line_is_given_up_at_its_deadline_too() -> None:
-    """V6: the deadline counts from the change's number, in line or not."""
+    """TA20: the deadline counts from the change's number, in line or not."""
     found, first = prepared()
     found.ask(change(alter("shop.orders", add("more")), deadline_ms=500))
     number = found.position
     (deadline,) = objects.deadlines(found.change(number))
     assert (deadline.position, deadline.after_ms) == (number, 500)
-    assert rolled_back(found.pass_deadline(number)) == [(number, "DEADLINE", "V6")]
+    assert rolled_back(found.pass_deadline(number)) == [(number, "DEADLINE", "TA20")]
     assert found.open() == (first,)
     found.apply()
     assert found.is_over()
 
 
 def test_the_deadline_of_a_change_stays_the_same_when_it_is_prepared() -> None:
-    """V6: it counts from the number, so that the agenda's timer goes on."""
+    """TA20: it counts from the number, so that the agenda's timer goes on."""
     found, _ = prepared("n1")
     found.ask(change(alter("shop.orders", add("more")), deadline_ms=500))
     number = found.position
@@ -246,11 +246,11 @@ def test_the_deadline_of_a_change_stays_the_same_when_it_is_prepared() -> None:
     assert objects.deadlines(found.change(number)) == []
 
 
-# V7, monotone; groups.
+# TA15, monotone; groups.
 
 
 def test_changes_with_one_evidence_are_committed_together_and_others_apart() -> None:
-    """N18: one decision for all that stood behind one wait."""
+    """TA17: one decision for all that stood behind one wait."""
     found = Changing("n1", "n2")
     found.make(database())
     first, second = found.begin(table("shop.a")), found.begin(table("shop.b"))
@@ -277,7 +277,7 @@ def test_more_reports_never_delay_a_change() -> None:
 
 
 def test_a_change_is_cancelled_in_line_and_prepared_and_never_behind_its_commit() -> None:
-    """I5, I6: exactly one end."""
+    """TA14, TA22: exactly one end."""
     found, first = prepared()
     found.ask(change(alter("shop.orders", add("more"))))
     second = found.position
@@ -291,7 +291,7 @@ def test_a_change_is_cancelled_in_line_and_prepared_and_never_behind_its_commit(
     number = found.make(alter("shop.orders", add("again")))
     with pytest.raises(Refused) as caught:
         found.decide(cancellation(number))
-    assert (caught.value.code, caught.value.rule) == ("CHANGE_COMMITTED", "I5")
+    assert (caught.value.code, caught.value.rule) == ("CHANGE_COMMITTED", "TA21")
 
 
 def test_to_cancel_twice_is_to_cancel_once() -> None:

@@ -1,4 +1,4 @@
-"""Which single map is kept: T1 to T11 of partition-map-exchange.md as far as they exist here (docs/partitions.md has
+"""Which single map is kept: what Apache Ignite's rules for maps have become (docs/partitions.md has
 the table), and what becomes of bad input. No map, however wrong, changes what is kept of others."""
 
 from typing import Any
@@ -103,14 +103,14 @@ def verdict(arrived: SinglePartitionMap, inbox: Inbox | None = None, known: Know
 
 
 def test_t1_maps_of_one_life_are_ordered_by_their_sequence() -> None:
-    """T1: the newest counts, in whatever order they come; an exchange's own numbers play no part in it."""
+    """EX28: the newest counts, in whatever order they come; an exchange's own numbers play no part in it."""
     for order in ((1, 2, 3), (3, 2, 1), (2, 3, 1), (1, 3, 2)):
         inbox = after(*(record(number, exchange=None if number == 3 else EXCHANGE) for number in order))
         assert inbox.kept == {N1: told(3, exchange=None)}
 
 
 def test_t1_a_new_life_begins_anew() -> None:
-    """T1: an incarnation numbers its own maps, so the first map of a new one counts after the hundredth of another."""
+    """EX28: each life numbers its own maps, so the first map of a new one counts after the hundredth of another."""
     earlier = msgspec.structs.replace(KNOWN, members={N1: FORMER_LIFE})
     inbox = after(record(100, incarnation=FORMER_LIFE), known=earlier)
     assert after(record(1), inbox=inbox).kept == {N1: told(1)}
@@ -119,17 +119,17 @@ def test_t1_a_new_life_begins_anew() -> None:
 
 @pytest.mark.parametrize("node", ["n3", ""])
 def test_t2_a_map_of_a_node_that_is_no_member_is_ignored(node: str) -> None:
-    """T2: the sender is dead, a client, or nobody."""
+    """EX28: the sender is dead, a client, or nobody."""
     assert verdict(record(node=NodeId(node))) is MapVerdict.NOT_A_MEMBER
 
 
 def test_t2_a_map_of_another_life_is_ignored() -> None:
-    """T2: the sender of that life is dead, though the node is a member."""
+    """EX28: the sender of that life is dead, though the node is a member."""
     assert verdict(record(incarnation=FORMER_LIFE)) is MapVerdict.STALE_INCARNATION
 
 
 def test_t2_a_map_that_answers_an_older_exchange_is_no_answer() -> None:
-    """T2: it is of a node that had not applied the question. What it tells of loads is no less true, so it is kept: the
+    """EX28: of a node that had not applied the question. What it tells of loads is no less true, so it is kept: the
     node would not send that again."""
     inbox = after(record(1, applied=at(49), exchange=Position(49)))
     assert inbox.kept[N1].exchange == 49
@@ -137,7 +137,7 @@ def test_t2_a_map_that_answers_an_older_exchange_is_no_answer() -> None:
 
 
 def test_t2_an_equal_map_is_ignored_in_silence_and_an_older_one_is_told_apart() -> None:
-    """T2: not strictly newer than the stored one: EQUAL or OLD_SEQUENCE, neither of them a fault."""
+    """EX28: not strictly newer than the stored one: EQUAL or OLD_SEQUENCE, neither of them a fault."""
     inbox = after(record(2))
     assert verdict(record(2), inbox) is MapVerdict.EQUAL
     assert verdict(record(1), inbox) is MapVerdict.OLD_SEQUENCE
@@ -146,7 +146,7 @@ def test_t2_an_equal_map_is_ignored_in_silence_and_an_older_one_is_told_apart() 
 
 
 def test_t4_what_is_of_nodes_that_left_goes() -> None:
-    """T4: maps of others stay as they are; those of nodes that are no members any more go, parts under way included."""
+    """EX28: maps of others stay as they are; those of nodes that are members no more go, parts under way included."""
     inbox = after(record(1), record(1, node=N2), *in_parts(2)[:1])
     assert (set(inbox.kept), set(inbox.arriving)) == ({N1, N2}, {N1, N2})
     without_n1 = msgspec.structs.replace(KNOWN, members={N2: LIFE})
@@ -156,7 +156,7 @@ def test_t4_what_is_of_nodes_that_left_goes() -> None:
 
 
 def test_t7_a_map_from_before_a_group_began_says_nothing_of_that_group() -> None:
-    """T7: the group was dropped and made anew at 58, unknown to a node at 55; the other group counts."""
+    """EX29: the group was dropped and made anew at 58, unknown to a node at 55; the other group counts."""
     anew = msgspec.structs.replace(KNOWN, groups={**KNOWN.groups, "a": KnownGroup(8, Position(58))})
     found = receipt(record(), known=anew)
     assert (found.verdict, dict(found.left_out)) == (MapVerdict.KEPT, {"a": MapVerdict.OLD_GROUP})
@@ -168,7 +168,7 @@ LOADED, CLEARED = Finished(Position(40), Position(30)), Finished(Position(41), P
 
 
 def test_t11_what_is_finished_names_the_life_of_its_copy() -> None:
-    """T11, T5, DS5, DS6: of a load its listing and its token, of a clearing the position of its RENTING, so that who
+    """DS5, DS6: of a load its listing and its token, of a clearing the position of its RENTING, so that who
     decides sees whether the log has moved on since; and only of copies that are what such work makes of them."""
     work = {0: LOADED, 1: CLEARED, 2: LOADED, 3: CLEARED, 5: LOADED}
     codes = codes_of({0: MOVING, 1: EVICTED, 3: RENTING, 5: OWNING}, 8)
@@ -179,7 +179,7 @@ def test_t11_what_is_finished_names_the_life_of_its_copy() -> None:
 
 
 def test_pi6_a_map_applied_twice_or_late_changes_nothing() -> None:
-    """PI6: each record again, and those before it, leave what is kept as it was."""
+    """EX28: each record again, and those before it, leave what is kept as it was."""
     records = [record(1), *in_parts(2), record(3, node=N2), *in_parts(4)]
     inbox = Inbox()
     for number, each in enumerate(records):
@@ -330,15 +330,15 @@ def test_groups_that_nobody_knows_are_not_looked_at() -> None:
 
 
 def test_an_exchange_is_answered_by_maps_that_name_it() -> None:
-    """DESIGN §4.3, 3: received; a background update, or a map that is not whole, is no answer."""
+    """EX28: received; a background update, or a map that is not whole, is no answer."""
     inbox = after(record(1, exchange=None, applied=at(40)), in_parts(2)[0], record(1, node=N2))
     assert set(answers(inbox, KNOWN)) == {N2}
     assert set(answers(after(*in_parts(2)[1:], inbox=inbox), KNOWN)) == {N1, N2}
 
 
 def test_an_answer_that_comes_after_its_exchange_still_counts() -> None:
-    """T2 ignores answers to exchanges before the *latest*: one that was completed without this node lets the
-    partitions that need its map go on (DESIGN §4.3, 9)."""
+    """Apache Ignite ignores answers to exchanges before the *latest*: one that was completed without this node lets the
+    partitions that need its map go on (DS17)."""
     later = msgspec.structs.replace(KNOWN, position=Position(90))
     assert verdict(record(), known=later) is MapVerdict.KEPT
 

@@ -1,7 +1,7 @@
-"""The one verdict: V1-V7 of leases-and-schema-change.md as they apply to a log that is the only arbiter.
+"""The one verdict: LE15 to LE19.
 
-V1 (a deposed coordinator emits nothing) is the core's, see `tests/unit/streams/coordinator/test_core.py`. V2 and V6
-turn a change into FAIL, which a stamped metadata proposal never becomes.
+That a deposed coordinator emits nothing (K6) is the core's, see `tests/unit/streams/coordinator/test_core.py`. A node
+that is blocked and a deadline (TA19, TA20) turn a change into FAIL, which a stamped metadata proposal never becomes.
 """
 
 import msgspec
@@ -29,7 +29,7 @@ def judge(cluster: Cluster, position: Position, said: Reports, *, waited: bool =
 
 
 def test_v3_everybody_has_applied_it_so_it_proceeds_at_once() -> None:
-    """V3: each member's report is at or past the position; the evidence names them."""
+    """LE16: each member's report is at or past the position; the evidence names them."""
     cluster = Cluster("n1", "n2")
     at = cluster.propose("T", "id")
     found = judge(cluster, at, reports(n1=at, n2=at + 5))
@@ -38,13 +38,13 @@ def test_v3_everybody_has_applied_it_so_it_proceeds_at_once() -> None:
 
 
 def test_v3_nobody_is_concerned_so_it_proceeds() -> None:
-    """V3: an empty set of holders has nothing to wait for."""
+    """LE16: an empty set of holders has nothing to wait for."""
     cluster = Cluster()
     assert judge(cluster, cluster.propose("T", "id"), {}).proceed
 
 
 def test_v3_a_node_that_has_left_since_is_evidence() -> None:
-    """V3: its lease was over before NodeLeft, so it is no holder; the evidence says so."""
+    """LE16: its lease was over before NodeLeft, so it is no holder; the evidence says so."""
     cluster = Cluster("n1", "n2")
     at = cluster.propose("T", "id")
     cluster.settle_membership({NodeId("n2"): heard(1, release=True)})
@@ -54,14 +54,14 @@ def test_v3_a_node_that_has_left_since_is_evidence() -> None:
 
 
 def test_v3_a_node_that_had_left_before_is_nothing_at_all() -> None:
-    """V3: who was out when the decision was made had nothing to do with it."""
+    """LE16: who was out when the decision was made had nothing to do with it."""
     cluster = Cluster("n1", "n2")
     cluster.settle_membership({NodeId("n2"): heard(1, release=True)})
     assert judge(cluster, cluster.propose("T", "id"), reports(n1=99)).evidence.left == ()
 
 
 def test_v3_a_node_that_came_and_went_since_is_nothing_at_all() -> None:
-    """V3: it had no lease when the decision was made, so its leaving is evidence of nothing."""
+    """LE16: it had no lease when the decision was made, so its leaving is evidence of nothing."""
     cluster = Cluster("n1")
     at = cluster.propose("T", "id")
     cluster.ask(join_request(joiner("n2")))
@@ -70,7 +70,7 @@ def test_v3_a_node_that_came_and_went_since_is_nothing_at_all() -> None:
 
 
 def test_v3_a_report_of_a_former_incarnation_says_nothing() -> None:
-    """V3: only the present incarnation's report counts, whatever its life before had applied."""
+    """LE16: only the present incarnation's report counts, whatever its life before had applied."""
     cluster, life = Cluster("n1"), 1 << 60
     cluster.ask(join_request(joiner("n1", life, replaces=1)))
     at = cluster.propose("T", "id")
@@ -80,7 +80,7 @@ def test_v3_a_report_of_a_former_incarnation_says_nothing() -> None:
 
 
 def test_v4_after_the_wait_the_silent_are_presumed_fenced() -> None:
-    """V4: proceed_ms since the read-back; the evidence names who was presumed, and who had applied."""
+    """LE17: proceed_ms since the read-back; the evidence names who was presumed, and who had applied."""
     cluster = Cluster("n1", "n2")
     at = cluster.propose("T", "id")
     found = judge(cluster, at, reports(n1=at, n2=at - 1), waited=True)
@@ -89,7 +89,7 @@ def test_v4_after_the_wait_the_silent_are_presumed_fenced() -> None:
 
 
 def test_v5_a_holder_that_cannot_fence_itself_is_never_presumed() -> None:
-    """V5, F6: it stays open until it applies or is removed, however long that takes."""
+    """LE18: it stays open until it applies or is removed, however long that takes."""
     cluster = Cluster("n1")
     cluster.ask(join_request(joiner("old", capabilities=())))
     at = cluster.propose("T", "id")
@@ -98,7 +98,7 @@ def test_v5_a_holder_that_cannot_fence_itself_is_never_presumed() -> None:
 
 
 def test_v5_an_operator_removes_the_holder_that_cannot_fence_itself() -> None:
-    """V5: the operator vouches for it; from its leaving on nobody waits for it."""
+    """LE18: the operator vouches for it; from its leaving on nobody waits for it."""
     cluster = Cluster("n1")
     cluster.ask(join_request(joiner("old", capabilities=())))
     at = cluster.propose("T", "id")
@@ -111,7 +111,7 @@ def test_v5_an_operator_removes_the_holder_that_cannot_fence_itself() -> None:
 
 
 def test_v7_otherwise_it_waits_and_says_for_whom() -> None:
-    """V7: silence alone is never an answer."""
+    """LE16: silence alone is never an answer."""
     cluster = Cluster("n1", "n2", "n3")
     at = cluster.propose("T", "id")
     found = judge(cluster, at, reports(n1=at, n2=at - 1))
@@ -120,7 +120,7 @@ def test_v7_otherwise_it_waits_and_says_for_whom() -> None:
 
 
 def test_a_node_that_joined_later_is_no_holder() -> None:
-    """F12: its first echo stands behind its NodeJoined, so it has applied the decision before it may answer."""
+    """LE15: its first echo stands behind its NodeJoined, so it has applied the decision before it may answer."""
     cluster = Cluster("n1")
     at = cluster.propose("T", "id")
     cluster.ask(join_request(joiner("n2")))
@@ -137,7 +137,7 @@ def test_a_client_is_no_holder() -> None:
 
 
 def test_a_stopping_node_is_still_a_holder() -> None:
-    """Being removed is not enough: until NodeLeft its lease may run (B3, «status Removing alone is NOT enough»)."""
+    """Being removed is not enough: until NodeLeft its lease may run (LE15)."""
     cluster = Cluster("n1", "n2")
     cluster.ask(node_removal("n2"))
     at = cluster.propose("T", "id")

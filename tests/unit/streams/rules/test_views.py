@@ -1,4 +1,4 @@
-"""Views in the state: what is kept, from which level on, and that what was before is judged by nothing (4.4, K8)."""
+"""Views in the state: what is kept, from which level on, and that what was before is judged by nothing (BA22, K8)."""
 
 import random
 
@@ -83,7 +83,7 @@ def test_the_oldest_views_are_dropped_also_by_a_reader_whose_rows_are_in_another
 
 
 def test_a_take_over_or_a_renewal_is_no_view() -> None:
-    """V1: or every beat of the leader would be something to sync."""
+    """EX21: or every beat of the leader would be something to sync."""
     found = History("a")
     before = v.newest_point(found.state)
     found.write("a")

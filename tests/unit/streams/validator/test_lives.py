@@ -143,7 +143,7 @@ def test_what_is_under_way_at_an_end_in_order_is_done_by_the_next_life() -> None
 
 
 def test_a_process_whose_spark_has_ended_ends_and_the_next_one_does_its_task() -> None:
-    """Scenario 20: it would fail all that it is asked for from now on; nothing is said of the task."""
+    """RE7: it would fail all that it is asked for from now on; nothing is said of the task."""
     site = differing_site()
     serving(site)
 

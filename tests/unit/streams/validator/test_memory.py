@@ -46,13 +46,13 @@ def of(**columns: str) -> TreeSpec:
 
 
 def test_the_order_of_rows_does_not_matter() -> None:
-    """Scenario 1."""
+    """RE17."""
     held = rows(*range(100))
     assert root(held) == root(random.Random(1).sample(held, len(held)))
 
 
 def test_one_changed_row_makes_one_leaf_another() -> None:
-    """Scenarios 2, 3: the leaf of its key and no other."""
+    """RE17: the leaf of its key and no other."""
     held = rows(*range(100))
     for changed in ([*held[1:], {**held[0], "name": "other"}], held[1:]):
         (bucket,) = merkle.differing(leaves(held), leaves(changed))
@@ -61,27 +61,27 @@ def test_one_changed_row_makes_one_leaf_another() -> None:
 
 
 def test_a_row_that_is_there_twice_counts_twice() -> None:
-    """Scenario 5."""
+    """RE17."""
     held = rows(1, 2)
     assert sum(leaf.rows for leaf in leaves([*held, held[0]])) == 3
     assert root([*held, held[0]]) != root(held)
 
 
 def test_two_of_one_row_are_not_two_of_another() -> None:
-    """Scenario 6, in a table without a key: an XOR would say that both have nothing."""
+    """RE17, in a table without a key: an XOR would say that both have nothing."""
     spec = TreeSpec("t", (Column("name", "string"),), (), 8)
     assert root([{"name": "A"}] * 2, spec) != root([{"name": "B"}] * 2, spec)
 
 
 def test_values_that_two_rows_have_exchanged_are_found() -> None:
-    """Scenario 7: the key is hashed with them."""
+    """RE17: the key is hashed with them."""
     one = [{"id": 7, "name": "a", "changed": 1}, {"id": 8, "name": "b", "changed": 1}]
     other = [{"id": 7, "name": "b", "changed": 1}, {"id": 8, "name": "a", "changed": 1}]
     assert root(one) != root(other)
 
 
 def test_an_empty_table_has_a_root() -> None:
-    """Scenario 9."""
+    """RE17."""
     assert leaves([]) == []
     assert root([]) == root([])
     assert root([]) != root(rows(1))
@@ -110,19 +110,19 @@ def test_an_empty_table_has_a_root() -> None:
     ],
 )
 def test_what_is_equal_by_the_spec_and_what_is_not(type_: str, one: object, other: object, is_equal: bool) -> None:
-    """Scenarios 11, 12."""
+    """RE16."""
     spec = of(value=type_)
     assert (root([{"id": 1, "value": one}], spec) == root([{"id": 1, "value": other}], spec)) is is_equal
 
 
 def test_null_in_one_column_is_not_null_in_another() -> None:
-    """Scenario 11: (NULL, 1) is not (1, NULL)."""
+    """RE16: (NULL, 1) is not (1, NULL)."""
     spec = of(a="long", b="long")
     assert root([{"id": 1, "a": None, "b": 1}], spec) != root([{"id": 1, "a": 1, "b": None}], spec)
 
 
 def test_a_value_that_is_not_of_its_type_fails_the_task() -> None:
-    """Scenario 22."""
+    """RE7."""
     with pytest.raises(ReplicaFailed, match="'x' is no long") as raised:
         leaves([{"id": "x"}])
     assert raised.value.code == "CORRUPT"
@@ -144,7 +144,7 @@ def test_a_value_that_is_not_of_its_type_fails_the_task() -> None:
     ids=ascii,
 )
 def test_nothing_is_rounded_to_be_of_its_type(type_: str, value: object) -> None:
-    """D.3.2, scenario 22: two rows that differ are not made equal."""
+    """RE16, RE7: two rows that differ are not made equal."""
     with pytest.raises(ReplicaFailed) as raised:
         root([{"id": 1, "value": value}], of(value=type_))
     assert raised.value.code == "CORRUPT"
@@ -167,7 +167,7 @@ def test_what_is_written_is_what_the_source_has() -> None:
 
 
 def test_a_row_that_has_no_place_in_the_own_columns_is_left_and_the_rest_is_written() -> None:
-    """D.3.2: 1.50 is no long, whatever the session compares it as."""
+    """RE16: 1.50 is no long, whatever the session compares it as."""
     wide = TreeSpec("orders", (Column("id", "long"), Column("changed", "decimal(21,2)")), ("id",), 8)
     sent = [
         SentRow(f"[{id_}]", f'{{"changed":"{at}","id":{id_}}}', (("r1", None),))
@@ -180,7 +180,7 @@ def test_a_row_that_has_no_place_in_the_own_columns_is_left_and_the_rest_is_writ
 
 @given(st.sets(st.integers(0, 10_000), max_size=60))
 def test_finer_leaves_of_some_ranges_are_those_of_the_whole_tree(ids: set[int]) -> None:
-    """Scenario 37: refined 8 + 8 gives what 16 give directly, leaf for leaf."""
+    """RE21: refined 8 + 8 gives what 16 give directly, leaf for leaf."""
     held = rows(*ids)
     fine = leaves(held, bits=16)
     half: Ranges = (TokenRange(RING // 4, RING // 2),)
@@ -193,7 +193,7 @@ def test_finer_leaves_of_some_ranges_are_those_of_the_whole_tree(ids: set[int]) 
 
 
 def test_rows_of_a_table_without_key_are_found_by_the_name_that_their_digests_give_them() -> None:
-    """D.5.4: two hashes without a sign, as everywhere."""
+    """RE17: two hashes without a sign, as everywhere."""
     spec = TreeSpec("t", (Column("name", "string"),), (), 8)
     held = table([{"name": "a"}, {"name": "a"}, {"name": "b"}], key=())
     names = [each.key for each in held.digests(spec, (FULL,), None, nothing)]
@@ -202,7 +202,7 @@ def test_rows_of_a_table_without_key_are_found_by_the_name_that_their_digests_gi
 
 
 def test_numbers_are_ordered_as_numbers() -> None:
-    """D.5.3: 10 comes behind 9; a key that is NULL comes first."""
+    """RE15: 10 comes behind 9; a key that is NULL comes first."""
     spec = TreeSpec("t", COLUMNS, ("id",), 8, mode=TokenMode.ORDERED, boundaries=("-5", "9", "10"))
     held = rows(-7, 8, 9, 10, 100)
     found = table([*held, {"id": None, "name": "", "changed": 1}]).digests(spec, (FULL,), None, nothing)
@@ -211,7 +211,7 @@ def test_numbers_are_ordered_as_numbers() -> None:
 
 
 def test_ordered_tokens_follow_the_first_column_of_the_key() -> None:
-    """D.5.3: boundaries cut the ring into equal parts."""
+    """RE15: boundaries cut the ring into equal parts."""
     columns = (Column("id", "string"),)
     spec = TreeSpec("t", columns, ("id",), 8, mode=TokenMode.ORDERED, boundaries=("f", "p"))
     replica = MemoryReplica(ReplicaDefinition("t", "r1", columns, ("id",)), [{"id": each} for each in "apzf"])
@@ -220,7 +220,7 @@ def test_ordered_tokens_follow_the_first_column_of_the_key() -> None:
 
 
 def test_a_proof_is_a_hash_over_the_rows_of_a_leaf() -> None:
-    """D.4: of its strength only, and in whatever order they come."""
+    """RE18: of its strength only, and in whatever order they come."""
     spec = msgspec.structs.replace(SPEC, strength=Strength.PROOF)
     held = rows(*range(2_000))
     assert leaves(held, spec) == leaves(held[::-1], spec)
@@ -229,7 +229,7 @@ def test_a_proof_is_a_hash_over_the_rows_of_a_leaf() -> None:
 
 
 def test_a_read_point_stays_what_it_is() -> None:
-    """D.5.2: whoever reads it twice reads the same, and equal rows have equal names."""
+    """RE19: whoever reads it twice reads the same, and equal rows have equal names."""
     replica = table(rows(1, 2, 3))
     first = replica.cut(nothing)
     assert first is not None
@@ -243,7 +243,7 @@ def test_a_read_point_stays_what_it_is() -> None:
 
 
 def test_two_read_points_of_different_rows_have_different_names() -> None:
-    """D.5.2: NaN is not NULL, which JSON would make of it."""
+    """RE19: NaN is not NULL, which JSON would make of it."""
     columns = (Column("id", "long"), Column("x", "double"))
     replica = table([{"id": 1, "x": float("nan")}], columns=columns)
     first = replica.cut(nothing)
@@ -252,7 +252,7 @@ def test_two_read_points_of_different_rows_have_different_names() -> None:
 
 
 def test_a_read_point_that_is_gone_is_said_to_be() -> None:
-    """Scenario 21; if the rows still are what they were, nothing is lost."""
+    """RE4; if the rows still are what they were, nothing is lost."""
     replica = table(rows(1, 2, 3))
     cut = replica.cut(nothing)
     assert cut is not None
@@ -304,7 +304,7 @@ def test_columns_that_are_not_compared_keep_their_values() -> None:
 
 
 def test_the_fence_is_asked_before_each_row() -> None:
-    """Scenario 25."""
+    """RE3."""
     replica, source = table([]), table(rows(1, 2, 3))
     asked: list[None] = []
 

@@ -39,7 +39,7 @@ def expected(payloads: Sequence[bytes]) -> Expected:
 
 @given(st.lists(st.integers(0, 300), max_size=30), st.integers(350, 2_000))
 def test_items_come_back_in_their_order_from_pages_that_are_small_enough(sizes: list[int], bytes_max: int) -> None:
-    """D.5.8: no page is larger than a record may be, and none is empty but the only one."""
+    """RE8: no page is larger than a record may be, and none is empty but the only one."""
     wanted = [sent(number, size) for number, size in enumerate(sizes)]
     payloads = list(item_pages(wanted, bytes_max))
     assert list(items(payloads, SentRow)) == wanted
@@ -138,7 +138,7 @@ def test_of_several_whole_lives_the_one_counts_that_the_log_has_the_digest_of() 
     ids=str,
 )
 def test_a_page_of_something_else_is_none_of_these(change: dict[str, object]) -> None:
-    """Scenario 33, and what a defect or a stranger sends."""
+    """RE13, and what a defect or a stranger sends."""
     payloads = list(item_pages([sent(1)]))
     assembly = Assembly(expected(payloads))
     assembly.add(msgspec.structs.replace(pages(payloads)[0], **change))

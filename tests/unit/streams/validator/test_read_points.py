@@ -17,7 +17,7 @@ from topolog.streams.validator.tasks import counted_on
 
 
 def test_replicas_without_read_points_are_compared_and_nothing_is_concluded() -> None:
-    """Scenario 31."""
+    """RE19."""
     site = Site()
     site.add("r1", rows(1, 2, 3), gives_cuts=False)
     site.add("r2", rows(1, 2))
@@ -30,7 +30,7 @@ def test_replicas_without_read_points_are_compared_and_nothing_is_concluded() ->
 
 
 def test_a_read_point_that_takes_longer_than_a_task_may_rest_is_waited_for() -> None:
-    """Scenario 20: a table that is copied tells of its rows, and the limit of the step begins anew with each word."""
+    """RE7: a table that is copied tells of its rows, and the limit of the step begins anew with each word."""
     site = differing_site()
     replica = site.replicas["orders@r1"]
     serving(site)
@@ -119,7 +119,7 @@ def test_a_read_point_is_given_back_when_a_newer_one_stands_in_its_place() -> No
 
 
 def test_what_is_read_is_what_was_fixed_whatever_is_written_meanwhile() -> None:
-    """Scenario 31: the findings are those of the frozen copies, and no read point is given back too early."""
+    """RE19: the findings are those of the frozen copies, and no read point is given back too early."""
     site = Site()
     site.add("r1", rows(*range(50)))
     site.add("r2", rows(*range(50)))

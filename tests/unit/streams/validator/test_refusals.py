@@ -47,7 +47,7 @@ def with_column(site: Site, name: str = "r2") -> None:
 
 
 def test_a_replica_that_has_another_schema_by_now_says_so_before_it_scans() -> None:
-    """Scenario 13: both schemas are named, and it is declared anew, so that the next session knows."""
+    """RE14: both schemas are named, and it is declared anew, so that the next session knows."""
     site = differing_site()
     code, message = opened_for_what_was(site, lambda: with_column(site))
     assert code == "SCHEMA_MISMATCH"
@@ -59,7 +59,7 @@ def test_a_replica_that_has_another_schema_by_now_says_so_before_it_scans() -> N
 
 
 def test_a_replica_that_has_another_key_by_now_says_so_before_it_scans() -> None:
-    """Scenario 13: with the same columns; its rows would have other tokens and other names."""
+    """RE14: with the same columns; its rows would have other tokens and other names."""
     site = differing_site()
     held = site.replicas["orders@r2"]
     changed = msgspec.structs.replace(held.describe(), key=("id", "name"))
@@ -69,14 +69,14 @@ def test_a_replica_that_has_another_key_by_now_says_so_before_it_scans() -> None
 
 
 def test_columns_that_both_have_are_compared_all_the_same() -> None:
-    """Scenario 13, with an explicit list of columns."""
+    """RE14, with an explicit list of columns."""
     site = differing_site()
     code, _ = opened_for_what_was(site, lambda: with_column(site), columns=("name",))
     assert code == ""
 
 
 def test_a_schema_that_changes_while_the_read_point_is_fixed_is_found_out() -> None:
-    """Scenario 13: what was fixed is given back, and the next attempt tells why."""
+    """RE14: what was fixed is given back, and the next attempt tells why."""
     site = differing_site()
     serving(site)
 
@@ -93,7 +93,7 @@ def test_a_schema_that_changes_while_the_read_point_is_fixed_is_found_out() -> N
 
 
 def test_a_range_that_a_replica_does_not_hold_is_refused() -> None:
-    """B.1, wrong scope: whoever holds half answers for half."""
+    """RE10, wrong scope: whoever holds half answers for half."""
     site = differing_site()
     held = site.replicas["orders@r2"]
     half = msgspec.structs.replace(held.describe(), ranges=(TokenRange(0, RING // 2),))
@@ -115,7 +115,7 @@ def test_a_range_that_a_replica_does_not_hold_is_refused() -> None:
 def test_pages_that_are_not_those_of_the_log_fail_the_task(
     spoil: Spoil, code: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """D.5.8: nobody waits for ever, and nothing is sent by what nobody has found."""
+    """RE8: nobody waits for ever, and nothing is sent by what nobody has found."""
     site = differing_site()
     serving(site)
     site.rendezvous.spoil = spoil
@@ -153,7 +153,7 @@ def test_pages_of_a_process_that_was_never_asked_do_not_matter() -> None:
 
 
 def test_whatever_a_replica_raises_is_an_answer() -> None:
-    """Scenario 22: nobody waits."""
+    """RE7: nobody waits."""
     site = differing_site()
     serving(site)
 
@@ -168,7 +168,7 @@ def test_whatever_a_replica_raises_is_an_answer() -> None:
 
 
 def test_a_defect_of_a_replica_is_an_answer_too() -> None:
-    """Scenario 22."""
+    """RE7."""
     site = differing_site()
     serving(site)
     site.hook = once(lambda: 1 // 0, "leaves")

@@ -18,7 +18,7 @@ from topolog.streams.validator.pages import Expected
 
 
 def test_a_repair_makes_replicas_equal_and_leaves_no_read_point_behind() -> None:
-    """Scenario 2 to 4, from the request to the end: the rows are carried both ways."""
+    """RE2, RE24, from the request to the end: the rows are carried both ways."""
     site = differing_site()
     serving(site)
     request = site.repair()
@@ -41,7 +41,7 @@ def test_one_process_serves_several_replicas() -> None:
 
 
 def test_a_preview_writes_nothing() -> None:
-    """Scenario 39."""
+    """RE29."""
     site = differing_site()
     serving(site)
     before = [contents(each) for each in site.replicas.values()]
@@ -53,7 +53,7 @@ def test_a_preview_writes_nothing() -> None:
 
 
 def test_what_the_source_of_truth_lacks_is_deleted_if_the_session_says_so() -> None:
-    """D.5.9, PULL."""
+    """RE2, PULL."""
     site = differing_site()
     serving(site)
     request = site.repair(policy=Policy.PULL, source="r1", version_column="", deletes_extra=True)
@@ -64,7 +64,7 @@ def test_what_the_source_of_truth_lacks_is_deleted_if_the_session_says_so() -> N
 
 
 def test_nothing_is_written_once_the_session_has_been_aborted() -> None:
-    """Scenario 25: the writer looks into the log before each row, and the one that it was about is the last."""
+    """RE3: the writer looks into the log before each row, and the one that it was about is the last."""
     site = differing_site()
     site.serve("v1", "r1")
     site.settle()
@@ -108,7 +108,7 @@ def test_an_older_attempt_is_not_reported() -> None:
 
 
 def test_a_row_that_has_changed_since_is_left_as_it_is() -> None:
-    """D.5.10: a write that nobody had compared is not written over; the session says that they still differ."""
+    """RE24: a write that nobody had compared is not written over; the session says that they still differ."""
     site = differing_site()
     serving(site)
     changed = {"id": 100, "name": "meanwhile", "changed": 3}
@@ -121,7 +121,7 @@ def test_a_row_that_has_changed_since_is_left_as_it_is() -> None:
 
 
 def test_progress_is_said_when_it_has_grown_and_not_more_often_than_that() -> None:
-    """D.6: the numbers renew a task's time only if they grow, so they are said only then."""
+    """RE7: the numbers renew a task's time only if they grow, so they are said only then."""
     site = differing_site()
     first, _ = serving(site)
     worker = first.workers["orders@r1"]
@@ -166,7 +166,7 @@ def test_what_is_passed_by_in_the_search_for_pages_counts_as_progress() -> None:
 
 
 def test_what_the_log_has_answered_counts_for_as_old_as_the_answer_can_be() -> None:
-    """Scenario 25: else a writer would go on a second longer than it may."""
+    """RE3: else a writer would go on a second longer than it may."""
     site = differing_site()
     first, _ = serving(site)
     ages: list[int] = []

@@ -66,7 +66,7 @@ def in_thread(work: Callable[[], None]) -> tuple[threading.Thread, list[BaseExce
 
 
 def test_a_writer_that_was_asleep_listens_before_it_writes() -> None:
-    """Scenario 25: what it knew before is no sign that the log asks for it still."""
+    """RE3: what it knew before is no sign that the log asks for it still."""
     clock = ManualClock()
     fence = Fence(clock)
     fence.check(TASK)
@@ -310,7 +310,7 @@ TWO = [ReplicaName("orders", "r1", "parquet:/a"), ReplicaName("orders", "r2", "p
 
 
 def test_a_replica_is_declared_with_its_datacenter_its_ranges_and_a_sample_of_its_keys() -> None:
-    """Scenarios 28, 29, 34: of all that a process serves, or of one of them, which goes before."""
+    """RE10, RE11, RE15: of all that a process serves, or of one of them, which goes before."""
     ranges = ("orders@r1=c0000000..40000000", "orders@r2=0..10", "orders@r2=20..30")
     one, other = told_of(TWO, ["ams", "orders@r2=fra"], ranges, ["orders@r1=64"])
     assert (one.datacenter, other.datacenter) == ("ams", "fra")
@@ -364,7 +364,7 @@ def test_leaves_that_nobody_has_asked_for_are_no_answer(buckets: list[int]) -> N
 
 
 def test_a_leaf_of_too_many_rows_is_no_answer() -> None:
-    """Scenario 35."""
+    """RE17."""
     site = Site()
     replica = site.add("r1", rows(1))
     site.add("r2", rows(1))

@@ -160,7 +160,7 @@ def test_a_node_that_is_not_of_a_demo_lets_nothing_rot(shops: Shops) -> None:
 
 
 def test_a_copy_that_cannot_be_read_is_damaged_and_says_where(shops: Shops) -> None:
-    """Scenario 22: whoever compares hears of it, and of the row."""
+    """RE7: whoever compares hears of it, and of the row."""
     shop, _ = replica(shops, "backup")["7"]
     incarnation = shop.node.table(ORDERS).incarnation
     shop.shards.rot(f"/{incarnation}/7", lambda kept: kept.replace(b":5", b':"five"'))

@@ -116,7 +116,7 @@ def test_a_return_that_is_cut_short_takes_nothing_away(disk: Disk) -> None:
 
 
 def test_a_copy_that_was_cleared_is_not_whole(disk: Disk) -> None:
-    """The log has said that it is needed no more (4.3.6)."""
+    """The log has said that it is needed no more (EX11)."""
     life = disk.owner()
     life.write(10, "a", b"1")
     life.replica.adopt([view(10, PartitionState.RENTING, since=30)])

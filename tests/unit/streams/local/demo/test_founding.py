@@ -82,7 +82,7 @@ class Looking(threading.Event):
 def test_clients_ask_for_their_table_once_however_long_a_server_hangs(
     cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """N17: each further request would stand in the log for ever, and wait behind the first."""
+    """TA17: each further request would stand in the log for ever, and wait behind the first."""
     monkeypatch.setattr(clients, "CHANGE_S", 0.05)
     monkeypatch.setattr(clients, "LOOK_S", 0.01)
     with cluster.node("n1"), cluster.node("c", kind=NodeKind.CLIENT) as client:

@@ -225,7 +225,7 @@ def test_who_has_left_takes_no_part_until_it_is_back() -> None:
 
 
 def test_what_a_loss_leaves_is_kept_for_a_reset() -> None:
-    """DS2, O5: a copy that was loading when its last owner went has what came until then, also as the one chosen."""
+    """DS2, EX19: a copy that was loading when its last owner went has what came until then, also as the one chosen."""
     pair = begun(N1)
     pair.join(N2)
     for number, key in enumerate("abcde", start=1):
@@ -385,7 +385,7 @@ def test_a_write_for_a_listing_that_is_not_applied_yet_waits() -> None:
 
 
 def test_what_is_not_needed_is_cleared_and_said_once() -> None:
-    """4.3.6: when the node has read its RENTING."""
+    """EX11: when the node has read its RENTING."""
     pair = begun(N1, N2)
     pair.write(N1, 5, "k", b"v")
     pair.deliver()

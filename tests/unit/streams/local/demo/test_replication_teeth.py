@@ -1,4 +1,4 @@
-"""The simulation of replicas has teeth: each of DS1-DS9, left out, is caught by some seed (DESIGN §7).
+"""The simulation of replicas has teeth: each of DS1-DS9, left out, is caught by some seed (docs/demo-store.md).
 
 `DEFECTS` is the table: what is left out, the seed that caught it when it was last looked for, and by which rule. A
 change of the code moves the seeds; the test then looks a bounded number of seeds further. `RARE` is what a schedule of
@@ -116,7 +116,7 @@ def any_listing_is_loaded(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_copy_acts_before_it_owns(patch: pytest.MonkeyPatch) -> None:
-    """DS6, L2: a hand-over does not wait until the wanted copies own."""
+    """DS6, EX13: a hand-over does not wait until the wanted copies own."""
     patch.setattr(ownership, "_all_wanted_own", lambda columns: (columns.holders >= 0).any(axis=1))
 
 

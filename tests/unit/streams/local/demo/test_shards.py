@@ -1,4 +1,4 @@
-"""The store on real nodes and real HTTP, with the cluster's log in memory: rows move, and none is lost (issue 5)."""
+"""The store on real nodes and real HTTP, with the cluster's log in memory: rows move, and none is lost."""
 
 import itertools
 import threading

@@ -114,7 +114,7 @@ def test_a_key_has_one_spelling(key: str) -> None:
 
 
 def test_while_a_column_becomes_wider_its_values_suit_both() -> None:
-    """I3: what only the wider type has may be tried again, what neither has never fits."""
+    """TA23: what only the wider type has may be tried again, what neither has never fits."""
     narrow, wide = Column("a", ColumnType.INT32, 2), Column("a", ColumnType.INT64, 2)
     widening = table(wide, writable=(narrow,))
     assert encoded(widening, "7", {"a": 5}) == b'{"1":7,"2":5}'

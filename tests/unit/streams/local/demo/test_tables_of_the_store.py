@@ -105,7 +105,7 @@ def test_a_column_that_was_dropped_and_added_again_is_empty_and_its_values_are_g
 
 
 def test_nothing_is_left_of_a_dropped_table_and_its_name_is_free(shops: Shops) -> None:
-    """I2: every node has deleted its rows and said so; another table of the name begins empty."""
+    """TA31: every node has deleted its rows and said so; another table of the name begins empty."""
     number = shops.local.change(drop())
     assert [shops.ask("GET", ORDERS, key)[0] for key in KEYS] == [404] * len(KEYS)
     shops.until(lambda: _confirmed(shops, number) == {"n1", "n2"})
@@ -141,7 +141,7 @@ def test_while_a_change_waits_for_a_silent_node_the_others_answer_what_is_right_
 
 
 def test_a_silent_node_holds_up_a_drop_no_longer_than_its_lease_and_then_refuses(shops: Shops) -> None:
-    """F14: while it is cut off it refuses once its lease is over; back again, it knows of no such table and has no rows
+    """TA18: while cut off it refuses once its lease is over; back again, it knows of no such table and has no rows
     of it."""
     with shops.local.cut_off("n2"):
         with shops.local.cut_off():
@@ -155,7 +155,7 @@ def test_a_silent_node_holds_up_a_drop_no_longer_than_its_lease_and_then_refuses
 
 
 def test_what_still_travels_when_a_table_is_dropped_is_not_stored(shops: Shops) -> None:
-    """B6.6: a write that was paused behind its checks, and a page of who has not heard of it yet."""
+    """TA29: a write that was paused behind its checks, and a page of who has not heard of it yet."""
     incarnation = shops.any.node.table(ORDERS).incarnation
     shops.local.change(drop())
     shops.until(lambda: kept(shops) == [])
