@@ -1,7 +1,7 @@
 """Input that no coordinator may die of, on a real broker."""
 
 import pytest
-from confluent_kafka import TopicPartition
+from confluent_kafka import KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from tests.broker.conftest import Site, eventually
@@ -15,7 +15,7 @@ from topolog.events.kafka_admin import KafkaAdmin
 from topolog.events.log import Entry
 from topolog.events.metadata import ObjectType
 from topolog.events.requests import TypeRemovalRequested
-from topolog.events.topics import PLANS, Topic, topic_name
+from topolog.events.topics import OF_NODES, PLANS, RECORD_BYTES_MAX, Topic, topic_name
 
 
 def test_a_request_that_cannot_be_read_and_hardly_be_buried_stops_nobody(site: Site) -> None:
@@ -38,6 +38,27 @@ def test_a_request_that_cannot_be_read_and_hardly_be_buried_stops_nobody(site: S
 def _letters(site: Site) -> list[Entry] | None:
     found = site.entries(Topic.DEAD)
     return found if len(found) == 2 else None
+
+
+@pytest.mark.parametrize("topic", sorted(OF_NODES, key=lambda topic: topic.short_name))
+def test_a_batch_that_unpacks_to_more_than_a_broker_takes_is_turned_away(site: Site, topic: Topic) -> None:
+    """Bytes end nobody: what unpacks to 70 MB stops librdkafka's readers for ever, so no broker keeps it."""
+    refusals: list[KafkaError | None] = []
+    packing = {
+        "compression.type": "gzip",
+        "linger.ms": 5_000,
+        "batch.size": 100_000_000,
+        "message.max.bytes": 100_000_000,
+    }
+    producer = Producer({**site.kafka, **packing, "retries": 0})
+    for _ in range(80):
+        value = bytes(RECORD_BYTES_MAX)
+        producer.produce(
+            topic_name(site.cluster, topic), value, partition=0, on_delivery=lambda e, _: refusals.append(e)
+        )
+    assert producer.flush(30) == 0
+    assert {error and error.code() for error in refusals} == {KafkaError.MSG_SIZE_TOO_LARGE}
+    assert site.entries(topic) == []
 
 
 def test_a_reader_whose_input_was_deleted_goes_on_from_the_oldest_record(site: Site) -> None:

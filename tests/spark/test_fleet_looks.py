@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from topolog.events.errors import BadInput, LogDiverged, NotFound, Unreachable
 from topolog.events.kafka_admin import FoundTopic
-from topolog.events.topics import clusters
+from topolog.events.topics import clusters, topic_name
 from topolog.projections.archive import topics
 from topolog.projections.archive.landings import opened
 from topolog.projections.archive.spans import Span
@@ -24,7 +24,7 @@ class Broker:
     """Has the topics of these clusters, with one partition each."""
 
     def __init__(self, *names: str, bounds: Bounds = lambda _: (0, 7), id_: str = "1") -> None:
-        self.names = {f"topolog.{name}.{topic}" for name in names for topic in ("decisions", "requests", "dead")}
+        self.names = {topic_name(name, topic) for name in names for topic in topics.TOPICS}
         self.is_there = True
         self._bounds = bounds
         self._id = id_
@@ -85,7 +85,7 @@ def test_a_cluster_that_cannot_be_read_in_time_delays_nobody(
     broker = Broker("a", "b", "c")
     with fleet_of(tmp_path, broker) as fleet:
         done = fleet.round(spark)
-        assert (done.landed, done.left) == (2 * 3 * 7, 0)
+        assert (done.landed, done.left) == (2 * len(topics.TOPICS) * 7, 0)
         assert fleet.set_aside.keys() == {"b"}
         assert fleet.round(spark).landed == 0
         broker.is_there = False

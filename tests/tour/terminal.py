@@ -31,7 +31,7 @@ REPORT_LINES = 7
 MASKS = (
     (re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?Z?"), "TIME"),
     (re.compile(r"\b[0-9a-f]{32}\b"), "LOG"),
-    (re.compile(r"\b(api|n\d)-[0-9a-f]{8}\b"), "REQUESTER"),
+    (re.compile(r"\b(api|n\d)-([0-9a-f]{10}|[0-9a-f]{16})\b"), "REQUESTER"),
     (re.compile(r"http://127\.0\.0\.1:\d+"), "URL"),
     (re.compile(r"/\S+ in the copy of n\d: .* was .*, is .*"), "/KEY in the copy of NODE: …"),
     (re.compile(r"\b(n[1-5](, | and ))*n[1-5]\b"), "NODE"),

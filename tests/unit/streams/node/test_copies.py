@@ -161,6 +161,23 @@ def test_after_a_restart_only_the_disk_says_what_is_there() -> None:
     assert states(map_of(found, copies, 2), 4) == {}, "copies of a group that had the name before"
 
 
+def test_what_was_cleared_is_no_longer_said_to_be_on_the_disk() -> None:
+    """DS2: a reset must not begin from a copy that was whole when its process joined, and is gone since."""
+    found = joining()
+    copies = copies_of("n1")
+    copies.begin(Incarnation(1), {1: {partition: UpdateCounter(0, 7) for partition in range(16)}})
+    found.load("n3")
+    while found.hand_over("n1", "n2"):
+        pass
+    found.rent()
+    renting = [each for each in copies.held(found.state) if each.state is PartitionState.RENTING]
+    assert all(copies.finish(found.state, each.group, each.partition, each.since, Position(0)) for each in renting)
+    found.clear("n1")
+    cleared = {each.partition for each in renting}
+    assert cleared
+    assert states(map_of(found, copies)).keys() == set(range(16)) - cleared
+
+
 def test_a_hand_over_has_drained_when_nothing_of_it_runs() -> None:
     """EX14: until then the heartbeat names a position before its HandOverPrepared."""
     found = joining(64)

@@ -252,7 +252,7 @@ class History(World):
                     assert answered >= set(attempts), "what was compared is no answer"
 
     def _requests(self) -> Iterator[Any]:
-        return (CODEC.decode(entry.value) for entry in self.log.entries(Topic.OPERATIONS))
+        return (CODEC.decode(entry.value) for topic in self.read for entry in self.log.entries(topic))
 
     def _check_outcomes(self) -> None:
         """K7: exactly one for each request."""

@@ -30,7 +30,7 @@ from topolog.events.fold import evolve
 from topolog.events.ids import NodeId, Place, Term, TopologyVersion
 from topolog.streams.coordinator.agenda import Agenda
 from topolog.streams.coordinator.timers import Timers
-from topolog.streams.rules.baseline import TIMEOUT_MS_MAX, deadlines, settle
+from topolog.streams.rules.baseline import MEMBERS_BYTES_MAX, TIMEOUT_MS_MAX, deadlines, settle
 
 THREE: tuple[str, ...] = ("n1", "n2", "n3")
 
@@ -655,17 +655,18 @@ def perform(found: Counted, act: q.AnyRequest | str, name: str) -> None:
 def test_members_that_do_not_fit_a_record_are_refused_and_not_decided() -> None:
     """BA15: a leader that decides more than a record holds ends, and so does the next that reads the request."""
     found = Counted("n1", active=False)
-    found.join("n2", zone="y" * 300_000)
-    found.ask(set_("n1", "n2"))
-    found.join("n3", zone="z" * 300_000)
-    refused = found.refusal(add("n3"))
+    many = [f"m{number}" for number in range(MEMBERS_BYTES_MAX // 9_000)]
+    found.join(*many, zone="y" * 9_000)
+    found.ask(set_("n1", *many))
+    found.join("one-more", zone="y" * 9_000)
+    refused = found.refusal(add("one-more"))
     assert (refused.code, refused.rule) == ("TOO_LARGE", "BA15")
     assert "shorter attributes" in refused.hint
     found.ask(adjust())
     (said,) = found.pass_soft()
     assert isinstance(said, b.AutoAdjustSuppressed)
     assert "bytes" in said.reason
-    assert found.baseline.nodes == ("n1", "n2")
+    assert set(found.baseline.nodes) == {"n1", *many}
 
 
 def test_a_reason_names_no_more_groups_than_a_record_holds() -> None:

@@ -24,6 +24,7 @@ from tests.unit.streams.rules import test_repair_turns as turns
 from topolog.events import repair as events
 from topolog.events import repair_turns
 from topolog.events import sessions as rows
+from topolog.events.errors import Undecodable
 from topolog.events.repair_definition import Order, Rendezvous
 from topolog.events.repair_tasks import Copy, TaskKind
 from topolog.events.replica import Cut
@@ -502,7 +503,7 @@ def test_a_defect_is_caught(name: str) -> None:
         caught(patch)
     with pytest.MonkeyPatch.context() as patch:
         break_(patch, module, right, wrong)
-        with pytest.MonkeyPatch.context() as inner, pytest.raises((AssertionError, KeyError, ValueError)):
+        with pytest.MonkeyPatch.context() as inner, pytest.raises((AssertionError, KeyError, ValueError, Undecodable)):
             caught(inner)
 
 
