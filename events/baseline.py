@@ -31,6 +31,7 @@ import msgspec
 from topolog.events import drains
 from topolog.events.asked import RequestRef
 from topolog.events.cluster_state import ClusterState, lesser
+from topolog.events.decision import Decision
 from topolog.events.drains import DrainCancelled, DrainStarted, is_drained
 from topolog.events.exchange import TriggerType, queue
 from topolog.events.groups import GroupRow
@@ -72,7 +73,7 @@ class BranchingPoint(msgspec.Struct, frozen=True):
     online: tuple[NodeId, ...]
 
 
-class StateChangeStarted(msgspec.Struct, frozen=True):
+class StateChangeStarted(Decision, frozen=True):
     """The cluster is to be in `target`; `online` are the servers that were members."""
 
     request: RequestRef | None
@@ -82,7 +83,7 @@ class StateChangeStarted(msgspec.Struct, frozen=True):
     version: TopologyVersion
 
 
-class StateChangeFinished(msgspec.Struct, frozen=True):
+class StateChangeFinished(Decision, frozen=True):
     """The change that started at `started` is done: everybody who may act knows of it."""
 
     started: Position
@@ -90,7 +91,7 @@ class StateChangeFinished(msgspec.Struct, frozen=True):
     version: TopologyVersion
 
 
-class BaselineChanged(msgspec.Struct, frozen=True):
+class BaselineChanged(Decision, frozen=True):
     """These nodes count from here on; `online` are those of them that are members."""
 
     request: RequestRef | None
@@ -101,14 +102,14 @@ class BaselineChanged(msgspec.Struct, frozen=True):
     version: TopologyVersion
 
 
-class HoldChanged(msgspec.Struct, frozen=True):
+class HoldChanged(Decision, frozen=True):
     """An operator holds the cluster as it is, or lets it go: while held, nothing activates or adjusts by itself."""
 
     request: RequestRef
     held: bool
 
 
-class AutoAdjustConfigured(msgspec.Struct, frozen=True):
+class AutoAdjustConfigured(Decision, frozen=True):
     """Whether the baseline follows the servers by itself: `soft_ms` after the last of their joins and leaves, and not
     later than `hard_ms` after the first."""
 
@@ -118,13 +119,13 @@ class AutoAdjustConfigured(msgspec.Struct, frozen=True):
     hard_ms: int
 
 
-class AutoAdjustSuppressed(msgspec.Struct, frozen=True):
+class AutoAdjustSuppressed(Decision, frozen=True):
     """An adjustment is due and cannot be made, for this reason; it is made once that is gone."""
 
     reason: str
 
 
-class ClusterCold(msgspec.Struct, frozen=True):
+class ClusterCold(Decision, frozen=True):
     """So many have left together that partitions would lose their last owner: no exchange ends until `quorum` members
     of the baseline are back; `awaited` are away."""
 
@@ -132,7 +133,7 @@ class ClusterCold(msgspec.Struct, frozen=True):
     quorum: int
 
 
-class ClusterWarmed(msgspec.Struct, frozen=True):
+class ClusterWarmed(Decision, frozen=True):
     """The cluster goes on with the members of the baseline that are `online`."""
 
     request: RequestRef | None

@@ -8,7 +8,7 @@ mirror. Strict writing refuses unknown and missing fields, for a typo with a def
 import io
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, get_args
 
 import fastavro
 import msgspec
@@ -37,46 +37,44 @@ from topolog.events import (
     tree_pages,
     voiding,
 )
+from topolog.events.decision import Decision
 from topolog.events.errors import BadInput, Undecodable
 from topolog.events.framing import MARKER, PREFIX_BYTES
 from topolog.events.topics import RECORD_BYTES_MAX
 
 _REASON_CHARS_MAX = 200  # some errors repeat all the bytes that they complain about
 
-Decision = (
-    terms.TermEvent
-    | levels.FeatureLevelRaised
-    | requests.RequestEvent
-    | membership.MembershipEvent
-    | metadata.MetadataEvent
-    | groups.GroupEvent
-    | exchange.ExchangeEvent
-    | baseline.BaselineEvent
-    | drains.DrainEvent
-    | lease_terms.LeaseTermsEvent
-    | objects.ObjectEvent
-    | replicas.ReplicaEvent
-    | repair.RepairEvent
-    | schedules.ScheduleEvent
-    | snapshots.SnapshotTaken
-    | voiding.RecordVoided
+UNIONS: tuple[Any, ...] = (
+    terms.TermEvent,
+    levels.FeatureLevelRaised,
+    requests.RequestEvent,
+    membership.MembershipEvent,
+    metadata.MetadataEvent,
+    groups.GroupEvent,
+    exchange.ExchangeEvent,
+    baseline.BaselineEvent,
+    drains.DrainEvent,
+    lease_terms.LeaseTermsEvent,
+    objects.ObjectEvent,
+    replicas.ReplicaEvent,
+    repair.RepairEvent,
+    schedules.ScheduleEvent,
+    snapshots.SnapshotTaken,
+    voiding.RecordVoided,
 )
+"""The decisions of each protocol."""
+
 Sign = membership.Heartbeat | membership.NodeDied | terms.CoordinatorDied
 """What stands on the heartbeats topic: signs of life and of death."""
 
-Record = (
-    Decision
-    | requests.AnyRequest
-    | Sign
-    | single_maps.SinglePartitionMap
-    | snapshots.SnapshotChunk
-    | health.HealthRecord
-    | tree_pages.TreePage
-)
+_Other = single_maps.SinglePartitionMap | snapshots.SnapshotChunk | health.HealthRecord | tree_pages.TreePage
+"""What stands on a topic of its own."""
 
-DECISIONS: tuple[type, ...] = Decision.__args__
+Record = Decision | requests.AnyRequest | Sign | _Other
+
+DECISIONS: tuple[type[Decision], ...] = tuple(type_ for union in UNIONS for type_ in get_args(union) or (union,))
 REQUESTS: tuple[type, ...] = requests.AnyRequest.__args__
-RECORDS: tuple[type, ...] = Record.__args__
+RECORDS: tuple[type, ...] = (*DECISIONS, *REQUESTS, *get_args(Sign), *get_args(_Other))
 
 
 class Writer(msgspec.Struct, frozen=True):

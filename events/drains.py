@@ -15,6 +15,7 @@ from typing import ClassVar
 import msgspec
 
 from topolog.events.asked import RequestRef
+from topolog.events.decision import Decision
 from topolog.events.exchange import TriggerType, queue
 from topolog.events.ids import NodeId, Place, Position, TopologyVersion
 from topolog.events.membership import NodeLeft
@@ -23,7 +24,7 @@ from topolog.events.state import Row, State
 from topolog.events.terms import enter_view
 
 
-class DrainStarted(msgspec.Struct, frozen=True):
+class DrainStarted(Decision, frozen=True):
     """The server is to hold nothing any more."""
 
     request: RequestRef
@@ -31,7 +32,7 @@ class DrainStarted(msgspec.Struct, frozen=True):
     version: TopologyVersion
 
 
-class DrainCancelled(msgspec.Struct, frozen=True):
+class DrainCancelled(Decision, frozen=True):
     """The server may hold copies again."""
 
     request: RequestRef
@@ -39,7 +40,7 @@ class DrainCancelled(msgspec.Struct, frozen=True):
     version: TopologyVersion
 
 
-class DrainFinished(msgspec.Struct, frozen=True):
+class DrainFinished(Decision, frozen=True):
     """The log lists no copy of the server; it gets none until it has joined anew, or the drain is taken back."""
 
     node: NodeId

@@ -29,6 +29,7 @@ from topolog.events import awaited as waiting
 from topolog.events import changes, last_owners, ownership
 from topolog.events.asked import RequestRef
 from topolog.events.awaited import Asked, Awaited
+from topolog.events.decision import Decision
 from topolog.events.groups import GroupAltered, GroupCreated, GroupDropped, GroupEvent, GroupRow
 from topolog.events.ids import Incarnation, NodeId, Offset, Place, Position, TopologyVersion
 from topolog.events.membership import NodeJoined, NodeLeft, NodeRow
@@ -74,7 +75,7 @@ class Trigger(msgspec.Struct, frozen=True):
     at: Position
 
 
-class ExchangeStarted(msgspec.Struct, frozen=True):
+class ExchangeStarted(Decision, frozen=True):
     """`awaited`: only whose answer it needs; `maps`: the offset of topic `maps` from which on its answers stand (K4);
     `began_at_ms`: for people only."""
 
@@ -84,14 +85,14 @@ class ExchangeStarted(msgspec.Struct, frozen=True):
     began_at_ms: int
 
 
-class ExchangeMerged(msgspec.Struct, frozen=True):
+class ExchangeMerged(Decision, frozen=True):
     """Joins and leaves that an open exchange takes in; `awaited` are the servers that it needs besides (EX22)."""
 
     triggers: tuple[Trigger, ...]
     awaited: tuple[Awaited, ...]
 
 
-class FullPartitionMap(msgspec.Struct, frozen=True):
+class FullPartitionMap(Decision, frozen=True):
     """What the outcome of an exchange changes in one group; `enrolled`: nodes that get the next numbers.
 
     `changes` is packed by `pack_changes`, in as many records of one set as it needs.
@@ -102,7 +103,7 @@ class FullPartitionMap(msgspec.Struct, frozen=True):
     changes: bytes
 
 
-class PartitionsLost(msgspec.Struct, frozen=True):
+class PartitionsLost(Decision, frozen=True):
     """No owner of these partitions is left; `awaited` names the absent ones whose return ends it (DS2)."""
 
     group: str
@@ -117,7 +118,7 @@ class Waited(msgspec.Struct, frozen=True):
     waited_ms: int
 
 
-class ExchangeCompleted(msgspec.Struct, frozen=True):
+class ExchangeCompleted(Decision, frozen=True):
     """The outcome is whole; `version` is the result's, `waited` everybody who answered, in the order of answers.
 
     `unheard` are servers it was completed without: what waits for their answers stays paused, or without their copies,
@@ -129,13 +130,13 @@ class ExchangeCompleted(msgspec.Struct, frozen=True):
     unheard: tuple[NodeId, ...]
 
 
-class ExchangeOverdue(msgspec.Struct, frozen=True):
+class ExchangeOverdue(Decision, frozen=True):
     """The last exchange was completed without these, and still needs their answers: from here on operators see that."""
 
     awaited: tuple[NodeId, ...]
 
 
-class ExchangeQueued(msgspec.Struct, frozen=True):
+class ExchangeQueued(Decision, frozen=True):
     """An exchange is asked for: LOSS_RESET of a group or REQUESTED by an operator, or by nobody: a server has ANSWERED
     at last. It begins when none is open."""
 
@@ -153,7 +154,7 @@ class Move(msgspec.Struct, frozen=True):
     to: NodeId
 
 
-class HandOverPrepared(msgspec.Struct, frozen=True):
+class HandOverPrepared(Decision, frozen=True):
     """From here on `node` starts nothing new for these partitions and lets what runs end; one per former primary."""
 
     node: NodeId
@@ -161,7 +162,7 @@ class HandOverPrepared(msgspec.Struct, frozen=True):
     moves: tuple[Move, ...]
 
 
-class AffinitySwitched(msgspec.Struct, frozen=True):
+class AffinitySwitched(Decision, frozen=True):
     """The hand-over prepared at `prepared` is done: the new primaries act, under this position as their token."""
 
     prepared: Position
@@ -169,7 +170,7 @@ class AffinitySwitched(msgspec.Struct, frozen=True):
     evidence: Evidence
 
 
-class PartitionStatesChanged(msgspec.Struct, frozen=True):
+class PartitionStatesChanged(Decision, frozen=True):
     """Loads that have ended, copies that are no longer needed or are cleared: outside an exchange, coalesced."""
 
     group: str

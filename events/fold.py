@@ -42,7 +42,8 @@ from topolog.events import (
     views,
     voiding,
 )
-from topolog.events.codec import CODEC, Codec, Decision, describe_prefix, stated_fingerprint
+from topolog.events.codec import CODEC, Codec, describe_prefix, stated_fingerprint
+from topolog.events.decision import Decision
 from topolog.events.errors import BadInput, DamagedStore, LogDiverged, Poisoned, Undecodable
 from topolog.events.ids import NOWHERE, Place, Position, Term
 from topolog.events.stamp import NO_CHAIN, TERM_MAX, InputOffset, Stamp, chain_after, decode_stamp

@@ -19,6 +19,7 @@ from typing import ClassVar
 import msgspec
 
 from topolog.events.asked import RequestRef
+from topolog.events.decision import Decision
 from topolog.events.group_definition import Affinity, GroupDefinition, LossPolicy
 from topolog.events.ids import Place, Position, TopologyVersion
 from topolog.events.requests import grant
@@ -61,14 +62,14 @@ class GroupRow(Row, frozen=True):
         )
 
 
-class GroupCreated(msgspec.Struct, frozen=True):
+class GroupCreated(Decision, frozen=True):
     request: RequestRef
     number: int
     group: GroupDefinition
     topology_version: TopologyVersion
 
 
-class GroupAltered(msgspec.Struct, frozen=True):
+class GroupAltered(Decision, frozen=True):
     """All that can change of a group, as it is from here on."""
 
     request: RequestRef
@@ -79,7 +80,7 @@ class GroupAltered(msgspec.Struct, frozen=True):
     topology_version: TopologyVersion
 
 
-class GroupDropped(msgspec.Struct, frozen=True):
+class GroupDropped(Decision, frozen=True):
     request: RequestRef
     name: str
     number: int

@@ -27,6 +27,7 @@ leader's sign of life, the silence that lets a stand-by act, how long a coordina
 import msgspec
 
 from topolog.events.asked import RequestRef
+from topolog.events.decision import Decision
 from topolog.events.ids import Place, Position
 from topolog.events.requests import grant
 from topolog.events.state import State
@@ -45,7 +46,7 @@ TERM_MS_MAX = 600_000
 """Ten minutes, of either: nobody waits that long for one silent node, and heartbeats are kept for an hour only."""
 
 
-class LeaseTermsChanged(msgspec.Struct, frozen=True):
+class LeaseTermsChanged(Decision, frozen=True):
     """The terms of every lease whose echo stands behind this; whoever waits takes the longer of both for now."""
 
     request: RequestRef
@@ -53,7 +54,7 @@ class LeaseTermsChanged(msgspec.Struct, frozen=True):
     margin_ms: int
 
 
-class LeaseTermsConfirmed(msgspec.Struct, frozen=True):
+class LeaseTermsConfirmed(Decision, frozen=True):
     """No lease rests on terms from before the change at `changed` any more."""
 
     changed: Position

@@ -28,6 +28,7 @@ from collections.abc import Iterable
 import msgspec
 
 from topolog.events.asked import RequestRef
+from topolog.events.decision import Decision
 from topolog.events.ids import Place
 from topolog.events.requests import grant
 from topolog.events.state import State
@@ -38,7 +39,7 @@ FIRST_LEVEL = 1
 _CAPABILITY = "level-"
 
 
-class FeatureLevelRaised(msgspec.Struct, frozen=True):
+class FeatureLevelRaised(Decision, frozen=True):
     """From here on `level` is in force; `members` had all announced it."""
 
     request: RequestRef

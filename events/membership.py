@@ -33,6 +33,7 @@ from typing import ClassVar
 import msgspec
 
 from topolog.events.asked import RequestRef
+from topolog.events.decision import Decision
 from topolog.events.groups import GroupRow
 from topolog.events.ids import Incarnation, NodeId, Place, Position, Slot, TopologyVersion
 from topolog.events.requests import Joiner, NodeKind, Status, conclude, grant
@@ -175,7 +176,7 @@ class NodeDied(msgspec.Struct, frozen=True):
     secret: bytes
 
 
-class NodeJoined(msgspec.Struct, frozen=True):
+class NodeJoined(Decision, frozen=True):
     request: RequestRef
     joiner: Joiner
     slot: Slot
@@ -183,7 +184,7 @@ class NodeJoined(msgspec.Struct, frozen=True):
     kinship: Kinship | None = None
 
 
-class JoinWaiting(msgspec.Struct, frozen=True):
+class JoinWaiting(Decision, frozen=True):
     """`waiting` is no outcome: the request gets one when its row is removed."""
 
     waiting: RequestRef
@@ -193,19 +194,19 @@ class JoinWaiting(msgspec.Struct, frozen=True):
     past: Past | None = None
 
 
-class JoinWithdrawn(msgspec.Struct, frozen=True):
+class JoinWithdrawn(Decision, frozen=True):
     """A waiting join is over without a member: its refusal stands in the same set."""
 
     node: NodeId
 
 
-class LeasesRenewed(msgspec.Struct, frozen=True):
+class LeasesRenewed(Decision, frozen=True):
     """The newest heartbeat of each member whose sequence grew, packed by `pack_renewals`."""
 
     renewals: bytes
 
 
-class LeaseStopped(msgspec.Struct, frozen=True):
+class LeaseStopped(Decision, frozen=True):
     """No renewal of this incarnation follows; it leaves when its lease is provably over.
 
     `request` is the operator's, None if the cluster's own policy stops it.
@@ -217,7 +218,7 @@ class LeaseStopped(msgspec.Struct, frozen=True):
     reason: LeaveReason
 
 
-class NodeLeft(msgspec.Struct, frozen=True):
+class NodeLeft(Decision, frozen=True):
     """The incarnation's lease is over: `last_sequence` was its last renewal, read back at `renewed_at`."""
 
     node: NodeId

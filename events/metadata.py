@@ -20,6 +20,7 @@ from typing import ClassVar
 import msgspec
 
 from topolog.events.asked import RequestRef
+from topolog.events.decision import Decision
 from topolog.events.ids import Place, Position, TypeId, Version
 from topolog.events.object_types import ObjectType, field_id, merge, schema_id, type_id
 from topolog.events.requests import Status, conclude, grant
@@ -107,7 +108,7 @@ class FloorRow(Row, frozen=True):
     removed_at: Position
 
 
-class MetadataUpdateProposed(msgspec.Struct, frozen=True):
+class MetadataUpdateProposed(Decision, frozen=True):
     """`definition` is the merged content of `version`. `request` is None for a type that a joining node declared."""
 
     request: RequestRef | None
@@ -116,7 +117,7 @@ class MetadataUpdateProposed(msgspec.Struct, frozen=True):
     definition: ObjectType
 
 
-class MetadataUpdateRejected(msgspec.Struct, frozen=True):
+class MetadataUpdateRejected(Decision, frozen=True):
     """Both sides of the contradiction: `current` is the pending content."""
 
     request: RequestRef
@@ -129,7 +130,7 @@ class MetadataUpdateRejected(msgspec.Struct, frozen=True):
     proposed: ObjectType
 
 
-class MetadataUpdateAccepted(msgspec.Struct, frozen=True):
+class MetadataUpdateAccepted(Decision, frozen=True):
     """Cumulative: every pending version of the type up to `version` is accepted."""
 
     type_name: str
@@ -137,13 +138,13 @@ class MetadataUpdateAccepted(msgspec.Struct, frozen=True):
     evidence: Evidence
 
 
-class MetadataRemoveProposed(msgspec.Struct, frozen=True):
+class MetadataRemoveProposed(Decision, frozen=True):
     request: RequestRef
     type_name: str
     version: Version
 
 
-class MetadataRemoveAccepted(msgspec.Struct, frozen=True):
+class MetadataRemoveAccepted(Decision, frozen=True):
     type_name: str
     floor: Version
     evidence: Evidence

@@ -34,6 +34,7 @@ import msgspec
 from topolog.events import claims
 from topolog.events.asked import RequestRef
 from topolog.events.claims import Claims
+from topolog.events.decision import Decision
 from topolog.events.ids import NOWHERE, Incarnation, NodeId, Place, Position, Version
 from topolog.events.membership import NodeLeft, NodeRow
 from topolog.events.metadata import Evidence
@@ -132,7 +133,7 @@ class ClosedRow(Row, frozen=True):
     changes: tuple[Position, ...]
 
 
-class SchemaChangeQueued(msgspec.Struct, frozen=True):
+class SchemaChangeQueued(Decision, frozen=True):
     """The change waits for earlier ones of the same objects."""
 
     request: RequestRef
@@ -140,7 +141,7 @@ class SchemaChangeQueued(msgspec.Struct, frozen=True):
     deadline_ms: int | None
 
 
-class SchemaChangePrepared(msgspec.Struct, frozen=True):
+class SchemaChangePrepared(Decision, frozen=True):
     """From here on no server relies on what these objects were. `change` is the number of one that was queued, which
     has no `request` here."""
 
@@ -150,14 +151,14 @@ class SchemaChangePrepared(msgspec.Struct, frozen=True):
     deadline_ms: int | None
 
 
-class SchemaChangeCommitted(msgspec.Struct, frozen=True):
+class SchemaChangeCommitted(Decision, frozen=True):
     """These changes hold, and what they drop is closed."""
 
     changes: tuple[Position, ...]
     evidence: Evidence
 
 
-class SchemaChangeRolledBack(msgspec.Struct, frozen=True):
+class SchemaChangeRolledBack(Decision, frozen=True):
     """The change is over, and everything is as before. `request` has cancelled it, if one did."""
 
     request: RequestRef | None
@@ -168,7 +169,7 @@ class SchemaChangeRolledBack(msgspec.Struct, frozen=True):
     facts: Mapping[str, str]
 
 
-class DataDeletionConfirmed(msgspec.Struct, frozen=True):
+class DataDeletionConfirmed(Decision, frozen=True):
     """This life of a server has deleted all data that these changes have closed."""
 
     request: RequestRef

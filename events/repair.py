@@ -18,6 +18,7 @@ task in the log before each effect. What an end covers is computed from the segm
 import msgspec
 
 from topolog.events.asked import RequestRef
+from topolog.events.decision import Decision
 from topolog.events.ids import Place, Position
 from topolog.events.repair_definition import SessionDefinition
 from topolog.events.repair_tasks import (
@@ -63,14 +64,14 @@ class SegmentPlan(msgspec.Struct, frozen=True):
     replicas: tuple[str, ...]
 
 
-class SessionQueued(msgspec.Struct, frozen=True):
+class SessionQueued(Decision, frozen=True):
     """Granted, and waits until no session repairs any of its tokens (RE27)."""
 
     request: RequestRef
     definition: SessionDefinition
 
 
-class SessionOpened(msgspec.Struct, frozen=True):
+class SessionOpened(Decision, frozen=True):
     """The session begins. `session` is None for one that was not queued: its number is the position of this decision.
 
     `request` is None for one that was queued or that a schedule has started.
@@ -84,7 +85,7 @@ class SessionOpened(msgspec.Struct, frozen=True):
     schedule: str
 
 
-class StepStarted(msgspec.Struct, frozen=True):
+class StepStarted(Decision, frozen=True):
     """A segment goes on to its next step, without those that are `absent`; nothing is asked yet."""
 
     session: Position
@@ -93,14 +94,14 @@ class StepStarted(msgspec.Struct, frozen=True):
     absent: tuple[str, ...]
 
 
-class TaskAssigned(msgspec.Struct, frozen=True):
+class TaskAssigned(Decision, frozen=True):
     """A replica is asked for its part of the present step; `rows_expected` is an estimate."""
 
     task: TaskId
     rows_expected: int
 
 
-class TaskProgressed(msgspec.Struct, frozen=True):
+class TaskProgressed(Decision, frozen=True):
     """It has come further than before."""
 
     request: RequestRef
@@ -109,13 +110,13 @@ class TaskProgressed(msgspec.Struct, frozen=True):
     bytes: int
 
 
-class TaskCompleted(msgspec.Struct, frozen=True):
+class TaskCompleted(Decision, frozen=True):
     request: RequestRef
     task: TaskId
     result: Result
 
 
-class TaskFailed(msgspec.Struct, frozen=True):
+class TaskFailed(Decision, frozen=True):
     """`request` is None if a deadline has passed. `rows`: how far it has come."""
 
     request: RequestRef | None
@@ -125,7 +126,7 @@ class TaskFailed(msgspec.Struct, frozen=True):
     rows: int
 
 
-class PairCompared(msgspec.Struct, frozen=True):
+class PairCompared(Decision, frozen=True):
     request: RequestRef
     session: Position
     segment: int
@@ -133,7 +134,7 @@ class PairCompared(msgspec.Struct, frozen=True):
     pair: Pair
 
 
-class RowsCompared(msgspec.Struct, frozen=True):
+class RowsCompared(Decision, frozen=True):
     request: RequestRef
     session: Position
     segment: int
@@ -141,7 +142,7 @@ class RowsCompared(msgspec.Struct, frozen=True):
     found: Findings
 
 
-class SegmentHalved(msgspec.Struct, frozen=True):
+class SegmentHalved(Decision, frozen=True):
     """It fails again and again; two others cover just its ranges (RE31)."""
 
     session: Position
@@ -149,7 +150,7 @@ class SegmentHalved(msgspec.Struct, frozen=True):
     halves: tuple[SegmentPlan, ...]
 
 
-class SegmentEnded(msgspec.Struct, frozen=True):
+class SegmentEnded(Decision, frozen=True):
     """Nothing more is asked for it. `left`: its tokens of which the session's end is not true."""
 
     session: Position
@@ -160,7 +161,7 @@ class SegmentEnded(msgspec.Struct, frozen=True):
     left: Ranges
 
 
-class SessionAltered(msgspec.Struct, frozen=True):
+class SessionAltered(Decision, frozen=True):
     """What is None stays as it is; in force from the next segment on, a pause from the next step on."""
 
     request: RequestRef
@@ -170,7 +171,7 @@ class SessionAltered(msgspec.Struct, frozen=True):
     parallel: int | None = None
 
 
-class SessionEnded(msgspec.Struct, frozen=True):
+class SessionEnded(Decision, frozen=True):
     """The one end. `covered` was compared (PREVIEW) or is equal now (REPAIR); `left` is the rest of what was asked.
 
     `differing`: tokens of the rows that were found to differ.
@@ -186,7 +187,7 @@ class SessionEnded(msgspec.Struct, frozen=True):
     differing: Ranges
 
 
-class AbortGranted(msgspec.Struct, frozen=True):
+class AbortGranted(Decision, frozen=True):
     """All sessions that stand before this in its set are aborted."""
 
     request: RequestRef

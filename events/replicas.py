@@ -11,16 +11,15 @@ not answer. Whether what is declared still holds is asked with each session's fi
 
 from typing import ClassVar
 
-import msgspec
-
 from topolog.events.asked import RequestRef
+from topolog.events.decision import Decision
 from topolog.events.ids import Place, Position
 from topolog.events.replica import ReplicaDefinition
 from topolog.events.requests import grant
 from topolog.events.state import Row, State
 
 
-class ReplicaDeclared(msgspec.Struct, frozen=True):
+class ReplicaDeclared(Decision, frozen=True):
     """`life` is a random number of the validator's process."""
 
     request: RequestRef
@@ -28,7 +27,7 @@ class ReplicaDeclared(msgspec.Struct, frozen=True):
     life: int
 
 
-class ReplicaWithdrawn(msgspec.Struct, frozen=True):
+class ReplicaWithdrawn(Decision, frozen=True):
     request: RequestRef
     table: str
     name: str

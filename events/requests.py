@@ -18,6 +18,7 @@ from topolog.events import forgotten
 from topolog.events import repair_requests as r
 from topolog.events.asked import SEQUENCE_MAX, SUBJECT_CHARS_MAX, Request, RequestId, RequestRef
 from topolog.events.cluster_state import ClusterState
+from topolog.events.decision import Decision
 from topolog.events.group_definition import GroupDefinition, LossPolicy
 from topolog.events.ids import Place, Position, TopologyVersion
 from topolog.events.names import is_printable
@@ -239,7 +240,7 @@ AnyRequest = (
 )
 
 
-class RequestRefused(msgspec.Struct, frozen=True):
+class RequestRefused(Decision, frozen=True):
     request: RequestRef
     subject: str
     code: str
@@ -248,7 +249,7 @@ class RequestRefused(msgspec.Struct, frozen=True):
     facts: Mapping[str, str]
 
 
-class RequestUnchanged(msgspec.Struct, frozen=True):
+class RequestUnchanged(Decision, frozen=True):
     """Nothing to do: what was asked holds already. `version` is the type's pending version, if a type was meant."""
 
     request: RequestRef
@@ -256,7 +257,7 @@ class RequestUnchanged(msgspec.Struct, frozen=True):
     version: int | None
 
 
-class RequestersForgotten(msgspec.Struct, frozen=True):
+class RequestersForgotten(Decision, frozen=True):
     requesters: tuple[str, ...]
 
 

@@ -12,6 +12,7 @@ from typing import ClassVar
 import msgspec
 
 from topolog.events.asked import RequestRef
+from topolog.events.decision import Decision
 from topolog.events.ids import Place, Position
 from topolog.events.repair import SessionOpened
 from topolog.events.repair_definition import SessionDefinition
@@ -19,7 +20,7 @@ from topolog.events.requests import grant
 from topolog.events.state import Row, State
 
 
-class ScheduleSet(msgspec.Struct, frozen=True):
+class ScheduleSet(Decision, frozen=True):
     """A session like this is opened each `every_ms`, first after that time."""
 
     request: RequestRef
@@ -29,12 +30,12 @@ class ScheduleSet(msgspec.Struct, frozen=True):
     paused: bool
 
 
-class ScheduleDropped(msgspec.Struct, frozen=True):
+class ScheduleDropped(Decision, frozen=True):
     request: RequestRef
     name: str
 
 
-class SchedulePostponed(msgspec.Struct, frozen=True):
+class SchedulePostponed(Decision, frozen=True):
     """It was due, and no session was opened; it is looked at again after `retry_ms`."""
 
     name: str

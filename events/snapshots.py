@@ -35,6 +35,7 @@ from typing import ClassVar
 
 import msgspec
 
+from topolog.events.decision import Decision
 from topolog.events.ids import Offset, Place, Position, Term
 from topolog.events.state import Row, State
 
@@ -63,7 +64,7 @@ class SnapshotAnchor(msgspec.Struct, frozen=True):
     chain: bytes
 
 
-class SnapshotTaken(msgspec.Struct, frozen=True):
+class SnapshotTaken(Decision, frozen=True):
     log_id: bytes
     term: Term
     position: Position

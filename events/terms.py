@@ -9,6 +9,7 @@ from typing import ClassVar
 
 import msgspec
 
+from topolog.events.decision import Decision
 from topolog.events.ids import Place, Position, Slot, Term, TopologyVersion
 from topolog.events.state import Row, State
 
@@ -58,7 +59,7 @@ class ClusterRow(Row, frozen=True):
         return min(self.fence_ms, self.former.fence_ms) if self.former else self.fence_ms
 
 
-class LogStarted(msgspec.Struct, frozen=True):
+class LogStarted(Decision, frozen=True):
     log_id: bytes
     cluster: str
     fence_ms: int
@@ -67,7 +68,7 @@ class LogStarted(msgspec.Struct, frozen=True):
     feature_level: int
 
 
-class TermStarted(msgspec.Struct, frozen=True):
+class TermStarted(Decision, frozen=True):
     """`life` tells two processes of one name apart: only its own claim makes a coordinator lead."""
 
     term: int
@@ -75,7 +76,7 @@ class TermStarted(msgspec.Struct, frozen=True):
     life: int
 
 
-class TermEnded(msgspec.Struct, frozen=True):
+class TermEnded(Decision, frozen=True):
     term: int
 
 

@@ -19,6 +19,7 @@ from typing import ClassVar
 
 import msgspec
 
+from topolog.events.decision import Decision
 from topolog.events.ids import Place, Position
 from topolog.events.state import Row, State
 
@@ -42,7 +43,7 @@ class VoidedRow(Row, frozen=True):
     voided_at: Position | None = None
 
 
-class RecordVoided(msgspec.Struct, frozen=True):
+class RecordVoided(Decision, frozen=True):
     position: int
     chain: bytes
 

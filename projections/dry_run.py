@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from topolog.events.asked import RequestRef
 from topolog.events.baseline import baseline, online
-from topolog.events.codec import Decision
+from topolog.events.decision import Decision
 from topolog.events.drains import DrainStarted
 from topolog.events.fold import evolve
 from topolog.events.groups import GroupRow

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from topolog.events import claims
-from topolog.events.codec import Decision
+from topolog.events.decision import Decision
 from topolog.events.ids import Position
 from topolog.events.object_definition import Definition, ObjectKind, Step, Verb
 from topolog.events.objects import (

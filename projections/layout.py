@@ -45,7 +45,7 @@ _VOLATILE = frozenset(row.KIND for row in ROWS if row.VOLATILE)
 _KEYS_KEPT = 1 << 16
 """The keys of rows and subjects come again and again; so many are not made anew."""
 
-EVENTS = (*DECISIONS, LeftOut)
+EVENTS: tuple[type, ...] = (*DECISIONS, LeftOut)
 _EVENTS_BY_NAME = {event.__name__: event for event in EVENTS}
 _LAST = (1 << 63) - 1
 

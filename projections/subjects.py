@@ -44,17 +44,23 @@ from topolog.events.objects import (
 )
 from topolog.events.repair import (
     AbortGranted,
-    RepairEvent,
+    PairCompared,
+    RowsCompared,
+    SegmentEnded,
+    SegmentHalved,
+    SessionAltered,
+    SessionEnded,
     SessionOpened,
     SessionQueued,
+    StepStarted,
     TaskAssigned,
     TaskCompleted,
     TaskFailed,
     TaskProgressed,
 )
-from topolog.events.replicas import ReplicaDeclared, ReplicaEvent, ReplicaWithdrawn
+from topolog.events.replicas import ReplicaDeclared, ReplicaWithdrawn
 from topolog.events.requests import RequestersForgotten, RequestRefused, RequestUnchanged
-from topolog.events.schedules import ScheduleDropped, ScheduleEvent, SchedulePostponed, ScheduleSet
+from topolog.events.schedules import ScheduleDropped, SchedulePostponed, ScheduleSet
 from topolog.events.snapshots import SnapshotTaken
 from topolog.events.terms import LogStarted, TermEnded, TermStarted
 from topolog.events.voiding import LeftOut, RecordVoided
@@ -114,7 +120,7 @@ def subject_of(event: Event) -> str:  # noqa: C901, PLR0911, PLR0912 (one for ea
             return _of_repair(event)
 
 
-def _of_repair(event: RepairEvent | ReplicaEvent | ScheduleEvent) -> str:
+def _of_repair(event: Event) -> str:
     match event:
         case ReplicaDeclared(replica=replica):
             return f"replica {replica.id}"
@@ -128,5 +134,9 @@ def _of_repair(event: RepairEvent | ReplicaEvent | ScheduleEvent) -> str:
             return f"schedule {event.name}"
         case TaskAssigned() | TaskProgressed() | TaskCompleted() | TaskFailed():
             return f"session {event.task.session}"
-        case _:
+        case PairCompared() | RowsCompared() | SegmentHalved() | SegmentEnded() | StepStarted():
             return f"session {event.session}"
+        case SessionAltered() | SessionEnded():
+            return f"session {event.session}"
+        case _:
+            raise AssertionError(f"nobody has said what a {type(event).__name__} is about")

@@ -6,7 +6,7 @@ from topolog.events import objects as o
 from topolog.events import ownership
 from topolog.events.baseline import AutoAdjustSuppressed, BaselineChanged, cluster_state
 from topolog.events.changes import unpacked
-from topolog.events.codec import Decision
+from topolog.events.decision import Decision
 from topolog.events.drains import DrainFinished
 from topolog.events.ids import NodeId, Position
 from topolog.events.lease_terms import LeaseTermsConfirmed

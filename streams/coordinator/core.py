@@ -25,7 +25,8 @@ from topolog.events import membership as m
 from topolog.events import requests as q
 from topolog.events.asked import RequestRef
 from topolog.events.asking import digest_of
-from topolog.events.codec import CODEC, Codec, Decision, Record
+from topolog.events.codec import CODEC, Codec, Record
+from topolog.events.decision import Decision
 from topolog.events.errors import Refused, TopologError, Undecodable
 from topolog.events.exchange import ExchangeRow, QueueRow
 from topolog.events.fold import Accepted, Fold, Folded, Header, Ignored, Judge, evolve, next_term

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from topolog.events import ownership
 from topolog.events.awaited import unheard
-from topolog.events.codec import Decision
+from topolog.events.decision import Decision
 from topolog.events.exchange import newest_exchange, open_exchange, queued
 from topolog.events.groups import GroupRow
 from topolog.events.ids import NOWHERE, Incarnation, NodeId, Offset, Position

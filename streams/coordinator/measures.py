@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from topolog.events.baseline import StateChangeFinished, StateChangeStarted
-from topolog.events.codec import Decision
+from topolog.events.decision import Decision
 from topolog.events.exchange import AffinitySwitched, ExchangeCompleted, ExchangeStarted, HandOverPrepared
 from topolog.events.ids import Position
 from topolog.events.log import Entry, LogReader

@@ -16,7 +16,8 @@ from collections.abc import Callable
 
 import msgspec
 
-from topolog.events.codec import CODEC, Decision
+from topolog.events.codec import CODEC
+from topolog.events.decision import Decision
 from topolog.events.errors import NotFound, Poisoned, Refused, TopologError, Unreachable
 from topolog.events.fold import Fold, Ignored, next_term
 from topolog.events.ids import Offset, Position, Term

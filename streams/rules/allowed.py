@@ -21,7 +21,7 @@ from topolog.events import groups as g
 from topolog.events import metadata as md
 from topolog.events import objects as o
 from topolog.events.cluster_state import ENDED_BY, Operation, allows
-from topolog.events.codec import Decision
+from topolog.events.decision import Decision
 from topolog.events.errors import Refused
 from topolog.events.exchange import ExchangeQueued, TriggerType
 from topolog.events.object_definition import ObjectKind, Statement, Step, Verb

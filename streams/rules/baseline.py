@@ -23,7 +23,7 @@ from topolog.events.baseline import (
     online,
 )
 from topolog.events.cluster_state import ClusterState, Operation
-from topolog.events.codec import Decision
+from topolog.events.decision import Decision
 from topolog.events.errors import Refused
 from topolog.events.ids import NodeId
 from topolog.events.membership import NodeRow

@@ -24,7 +24,7 @@ from topolog.events.baseline import (
     placed_by,
 )
 from topolog.events.cluster_state import ClusterState
-from topolog.events.codec import Decision
+from topolog.events.decision import Decision
 from topolog.events.errors import Refused
 from topolog.events.exchange import PartitionsLost, open_exchange, queued
 from topolog.events.groups import GroupRow, group_row

@@ -12,7 +12,7 @@ import msgspec
 
 from topolog.events import ownership
 from topolog.events.changes import Changes
-from topolog.events.codec import Decision
+from topolog.events.decision import Decision
 from topolog.events.exchange import HandOverRow, PartitionStatesChanged, open_exchange, queued
 from topolog.events.groups import GroupRow
 from topolog.events.ids import NodeId, Position

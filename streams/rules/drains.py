@@ -3,7 +3,7 @@
 from topolog.events import last_owners, ownership
 from topolog.events.asked import RequestRef
 from topolog.events.baseline import Cause, auto_adjust, baseline, cluster_state, online
-from topolog.events.codec import Decision
+from topolog.events.decision import Decision
 from topolog.events.drains import DrainCancelled, DrainFinished, DrainRow, DrainStarted, is_drained
 from topolog.events.errors import Refused
 from topolog.events.exchange import open_exchange, queued

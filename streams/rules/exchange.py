@@ -30,7 +30,7 @@ from topolog.events.awaited import Asked, Awaited, UnheardRow, unheard
 from topolog.events.baseline import cluster_state
 from topolog.events.changes import Changes
 from topolog.events.cluster_state import Operation
-from topolog.events.codec import Decision
+from topolog.events.decision import Decision
 from topolog.events.errors import Refused
 from topolog.events.exchange import (
     MERGED,

@@ -6,7 +6,7 @@ from typing import TypeVar
 import msgspec
 
 from topolog.events.asked import RequestRef
-from topolog.events.codec import Decision
+from topolog.events.decision import Decision
 from topolog.events.errors import Refused
 from topolog.events.group_definition import Affinity, BadGroup, GroupDefinition, LossPolicy, lost_by, validate
 from topolog.events.groups import GroupAltered, GroupCreated, GroupDropped, GroupRow, group_row

@@ -11,7 +11,7 @@ the one verdict, AffinitySwitched makes the wanted primary act under a new token
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from topolog.events import ownership
-from topolog.events.codec import Decision
+from topolog.events.decision import Decision
 from topolog.events.exchange import AffinitySwitched, HandOverPrepared, HandOverRow, Move, open_exchange, queued
 from topolog.events.ids import NOWHERE, Incarnation, NodeId, Position
 from topolog.events.membership import FENCING, NodeRow, Standing

@@ -1,7 +1,7 @@
 """Rules of lease terms: what they may be changed to, and when a change is confirmed (`events/lease_terms.py`)."""
 
 from topolog.events.asked import RequestRef
-from topolog.events.codec import Decision
+from topolog.events.decision import Decision
 from topolog.events.errors import Refused
 from topolog.events.ids import Position
 from topolog.events.lease_terms import LeaseTermsChanged, LeaseTermsConfirmed, contradictions

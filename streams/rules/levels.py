@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 
 from topolog.events.asked import RequestRef
-from topolog.events.codec import Decision
+from topolog.events.decision import Decision
 from topolog.events.errors import Refused
 from topolog.events.levels import FeatureLevelRaised, level_of
 from topolog.events.membership import WaitingJoinRow, members

@@ -6,7 +6,7 @@ from itertools import chain
 import msgspec
 
 from topolog.events.asked import SUBJECT_CHARS_MAX, RequestRef
-from topolog.events.codec import Decision
+from topolog.events.decision import Decision
 from topolog.events.errors import BadInput, Refused
 from topolog.events.ids import NOWHERE, Incarnation, NodeId, Position, Slot, TopologyVersion
 from topolog.events.membership import (

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from topolog.events.asked import RequestRef
-from topolog.events.codec import Decision
+from topolog.events.decision import Decision
 from topolog.events.errors import BadInput, MergeConflict, Refused
 from topolog.events.ids import Position, TypeId, Version
 from topolog.events.membership import NodeRow

@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from topolog.events.asked import RequestRef
 from topolog.events.claims import claims_on, clashes, line, line_row, must_wait
 from topolog.events.cluster_state import Operation
-from topolog.events.codec import Decision
+from topolog.events.decision import Decision
 from topolog.events.errors import Refused
 from topolog.events.ids import Incarnation, NodeId, Position
 from topolog.events.membership import Blocked, NodeRow

@@ -7,7 +7,7 @@ The argument stands in `events/repair.py`. Sessions as a whole are in `repair_se
 from collections.abc import Collection
 
 from topolog.events.asked import RequestRef
-from topolog.events.codec import Decision
+from topolog.events.decision import Decision
 from topolog.events.ids import Position
 from topolog.events.repair_requests import (
     ComparisonReported,

@@ -9,7 +9,7 @@ are late facts: they are in the log as refusals, and change nothing (RE6).
 from collections.abc import Collection
 
 from topolog.events.asked import RequestRef
-from topolog.events.codec import Decision
+from topolog.events.decision import Decision
 from topolog.events.errors import Refused
 from topolog.events.ids import Position
 from topolog.events.repair import PairCompared, RowsCompared, TaskCompleted, TaskFailed, TaskProgressed

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 import msgspec
 
 from topolog.events.asked import SUBJECT_CHARS_MAX, RequestRef
-from topolog.events.codec import CODEC, Decision
+from topolog.events.codec import CODEC
+from topolog.events.decision import Decision
 from topolog.events.errors import Refused
 from topolog.events.ids import Position
 from topolog.events.repair import (

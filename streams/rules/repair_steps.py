@@ -15,7 +15,7 @@ new attempt; what fails for good ends the segment, or halves it, so that one bad
 from collections.abc import Collection, Iterable, Sequence
 from itertools import combinations
 
-from topolog.events.codec import Decision
+from topolog.events.decision import Decision
 from topolog.events.repair import SegmentEnded, SegmentHalved, SegmentPlan, StepStarted, TaskAssigned, TaskFailed
 from topolog.events.repair_definition import SEGMENTS_MAX, Rendezvous, SessionKind
 from topolog.events.repair_tasks import RANGES_MAX, Copy, Pair, Purpose, Step, Task, TaskId, TaskKind, TaskStatus

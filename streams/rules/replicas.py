@@ -1,7 +1,7 @@
 """Rules of replicas: what a validator may declare (RE9, RE28)."""
 
 from topolog.events.asked import RequestRef
-from topolog.events.codec import Decision
+from topolog.events.decision import Decision
 from topolog.events.errors import Refused
 from topolog.events.names import is_name, is_printable
 from topolog.events.repair_requests import ReplicaDeclarationRequested, ReplicaWithdrawalRequested

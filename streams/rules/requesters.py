@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from topolog.events.codec import Decision
+from topolog.events.decision import Decision
 from topolog.events.requests import IDLE_REQUESTER_MS, RequesterRow, RequestersForgotten
 from topolog.streams.rules.deadlines import Deadline
 

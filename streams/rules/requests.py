@@ -10,7 +10,8 @@ import msgspec
 
 from topolog.events import requests as q
 from topolog.events.asked import Request, RequestRef
-from topolog.events.codec import CODEC, Decision
+from topolog.events.codec import CODEC
+from topolog.events.decision import Decision
 from topolog.events.ids import Position
 from topolog.events.proof import Life
 from topolog.events.repair_requests import RepairRequest

@@ -3,7 +3,7 @@
 from collections.abc import Collection
 
 from topolog.events.asked import SUBJECT_CHARS_MAX, RequestRef
-from topolog.events.codec import Decision
+from topolog.events.decision import Decision
 from topolog.events.errors import Refused
 from topolog.events.ids import Position
 from topolog.events.names import is_name

@@ -7,7 +7,8 @@ knows the true time at which each decision came to stand in the log, which nobod
 
 import msgspec
 
-from topolog.events.codec import CODEC, Decision
+from topolog.events.codec import CODEC
+from topolog.events.decision import Decision
 from topolog.events.fold import evolve
 from topolog.events.ids import NOWHERE, Incarnation, NodeId, Place, Position, Term
 from topolog.events.log import Entry

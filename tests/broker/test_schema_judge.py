@@ -7,7 +7,7 @@ from tests.broker.schema_operator import Known
 from tests.unit.streams.rules.changing import INT, LONG, TEXT
 
 from topolog.events.asked import RequestRef
-from topolog.events.codec import Decision
+from topolog.events.decision import Decision
 from topolog.events.fold import Folded
 from topolog.events.ids import Place, Position, Term
 from topolog.events.metadata import Evidence

@@ -22,7 +22,7 @@ from topolog.events import views
 from topolog.events.asked import RequestRef
 from topolog.events.baseline import Cause
 from topolog.events.cluster_state import ClusterState
-from topolog.events.codec import Decision
+from topolog.events.decision import Decision
 from topolog.events.drains import DrainRow
 from topolog.events.ids import NodeId, Place, Position, TopologyVersion
 from topolog.events.membership import LeaseRow

@@ -22,7 +22,8 @@ from topolog.events.asked import RequestId, RequestRef
 from topolog.events.awaited import Awaited
 from topolog.events.changes import pack_changes
 from topolog.events.cluster_state import ClusterState
-from topolog.events.codec import CODEC, Decision, Record
+from topolog.events.codec import CODEC, Record
+from topolog.events.decision import Decision
 from topolog.events.ids import Incarnation, NodeId, Offset, Position, Slot, Term, TopologyVersion, Version
 from topolog.events.stamp import NO_CHAIN, InputOffset, Stamp, chain_after, encode_stamp
 from topolog.events.views import Echo, Kinship, Past, Point

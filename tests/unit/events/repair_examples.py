@@ -12,7 +12,8 @@ from topolog.events import token_range as tr
 from topolog.events import tree_pages as tp
 from topolog.events import tree_spec as ts
 from topolog.events.asked import RequestId, RequestRef
-from topolog.events.codec import Decision, Record
+from topolog.events.codec import Record
+from topolog.events.decision import Decision
 from topolog.events.ids import Position
 
 _LOG_ID = bytes(range(16))

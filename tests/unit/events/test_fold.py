@@ -13,7 +13,8 @@ from topolog.events import membership as m
 from topolog.events import metadata as md
 from topolog.events import requests as q
 from topolog.events.asked import RequestId, RequestRef
-from topolog.events.codec import CODEC, Decision
+from topolog.events.codec import CODEC
+from topolog.events.decision import Decision
 from topolog.events.errors import BadInput, LogDiverged, Poisoned
 from topolog.events.fold import Fold, Folded, Ignored
 from topolog.events.forgotten import ForgottenRow

@@ -4,7 +4,8 @@ from tests.unit.projections.chronicle import Chronicle
 
 from topolog.events.asked import RequestRef
 from topolog.events.asking import digest_of
-from topolog.events.codec import CODEC, Decision
+from topolog.events.codec import CODEC
+from topolog.events.decision import Decision
 from topolog.events.errors import Refused
 from topolog.events.log import Headers, InMemoryWriter, OnDelivery
 from topolog.events.membership import NodeRow

@@ -3,7 +3,8 @@
 from collections.abc import Collection, Mapping
 
 from topolog.events.asked import RequestRef
-from topolog.events.codec import CODEC, Decision
+from topolog.events.codec import CODEC
+from topolog.events.decision import Decision
 from topolog.events.fold import Fold
 from topolog.events.ids import NOWHERE, Position, Term, TopologyVersion, Version
 from topolog.events.levels import FIRST_LEVEL

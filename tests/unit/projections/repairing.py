@@ -11,7 +11,8 @@ from tests.unit.projections.chronicle import Chronicle
 
 from topolog.events import repair_plan
 from topolog.events.asked import RequestId
-from topolog.events.codec import CODEC, Decision
+from topolog.events.codec import CODEC
+from topolog.events.decision import Decision
 from topolog.events.fold import evolve
 from topolog.events.ids import Place, Position, Term
 from topolog.events.repair_definition import Policy, SessionDefinition, SessionKind

@@ -6,7 +6,8 @@ Nodes answer, load, drain and clear when they are told; the real rules decide, a
 from tests.unit.projections.chronicle import Chronicle
 from tests.unit.streams.rules.exchanging import Answer, Shared
 
-from topolog.events.codec import CODEC, Decision
+from topolog.events.codec import CODEC
+from topolog.events.decision import Decision
 from topolog.events.ids import Incarnation, NodeId, Position, Term
 from topolog.events.membership import Applied
 from topolog.events.single_maps import split_map

@@ -7,7 +7,7 @@ from tests.unit.streams.rules.cluster import LOG_ID, new_id
 from tests.unit.streams.rules.counted import Counted
 from tests.unit.streams.rules.exchanging import Shared, kinds, passed, shared
 
-from topolog.events.codec import Decision
+from topolog.events.decision import Decision
 from topolog.events.exchange import ExchangeCompleted, open_exchange
 from topolog.events.ids import NOWHERE, Incarnation, NodeId, Offset
 from topolog.events.log import Entry

@@ -8,7 +8,8 @@ from tests.unit.streams.coordinator.test_driver import LATEST_TAKEOVER_MS
 from topolog.events import metadata as md
 from topolog.events import terms
 from topolog.events.asked import RequestRef
-from topolog.events.codec import CODEC, Decision
+from topolog.events.codec import CODEC
+from topolog.events.decision import Decision
 from topolog.events.errors import NotFound, Poisoned, Refused, Unreachable
 from topolog.events.fold import Folded, Header
 from topolog.events.ids import Term, Version

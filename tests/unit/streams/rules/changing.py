@@ -8,7 +8,7 @@ from tests.unit.streams.rules.cluster import LOG_ID, Cluster, join_request, join
 from topolog.events import requests as q
 from topolog.events.asked import RequestId
 from topolog.events.claims import ClaimsRow, LineRow, line, must_wait
-from topolog.events.codec import Decision
+from topolog.events.decision import Decision
 from topolog.events.errors import Refused
 from topolog.events.fold import evolve
 from topolog.events.ids import NOWHERE, Incarnation, NodeId, Place, Position, Term

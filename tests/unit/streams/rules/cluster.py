@@ -8,7 +8,8 @@ from topolog.events import metadata as md
 from topolog.events import requests as q
 from topolog.events import terms
 from topolog.events.asked import RequestId, RequestRef
-from topolog.events.codec import CODEC, Decision
+from topolog.events.codec import CODEC
+from topolog.events.decision import Decision
 from topolog.events.fold import evolve
 from topolog.events.ids import NOWHERE, Incarnation, NodeId, Place, Position, Term
 from topolog.events.levels import FIRST_LEVEL

@@ -10,7 +10,7 @@ from tests.unit.streams.rules.exchanging import Shared
 from topolog.events import baseline as b
 from topolog.events import requests as q
 from topolog.events.cluster_state import ClusterState
-from topolog.events.codec import Decision
+from topolog.events.decision import Decision
 from topolog.events.drains import DrainRow
 from topolog.events.errors import Refused
 from topolog.events.ids import NOWHERE, TopologyVersion

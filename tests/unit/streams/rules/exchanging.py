@@ -11,7 +11,7 @@ from topolog.events import ownership as o
 from topolog.events import requests as q
 from topolog.events.awaited import unheard
 from topolog.events.baseline import cluster_state
-from topolog.events.codec import Decision
+from topolog.events.decision import Decision
 from topolog.events.ids import NOWHERE, Incarnation, NodeId, Offset, Position, TopologyVersion
 from topolog.events.membership import FENCING, LeaveReason, NodeLeft, lease_of
 from topolog.events.ownership import Ownership

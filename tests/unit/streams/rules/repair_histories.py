@@ -9,7 +9,8 @@ from tests.unit.streams.rules.repairing import PREVIEW, TABLE, UNION, Server, Ta
 
 from topolog.events import repair_requests as rr
 from topolog.events.asked import RequestId
-from topolog.events.codec import CODEC, Decision
+from topolog.events.codec import CODEC
+from topolog.events.decision import Decision
 from topolog.events.errors import ReplicaFailed
 from topolog.events.fold import Fold, Ignored
 from topolog.events.ids import Position

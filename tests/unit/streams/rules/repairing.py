@@ -14,7 +14,8 @@ from tests.unit.streams.rules.meeting import Rendezvous
 
 from topolog.events import repair_requests as rr
 from topolog.events import requests as q
-from topolog.events.codec import CODEC, Decision
+from topolog.events.codec import CODEC
+from topolog.events.decision import Decision
 from topolog.events.errors import ReplicaFailed
 from topolog.events.ids import Position
 from topolog.events.log import Entry, InMemoryLog

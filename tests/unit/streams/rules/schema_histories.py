@@ -8,7 +8,7 @@ from tests.unit.streams.rules.cluster import LOG_ID
 from topolog.events import claims
 from topolog.events import requests as q
 from topolog.events.claims import Claims, ClaimsRow, LineRow, UsersRow
-from topolog.events.codec import Decision
+from topolog.events.decision import Decision
 from topolog.events.errors import Refused
 from topolog.events.fold import Header
 from topolog.events.ids import Position, Term

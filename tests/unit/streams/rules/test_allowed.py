@@ -36,7 +36,7 @@ from tests.unit.streams.rules.repairing import PREVIEW, UNION, definition
 from topolog.events import repair_requests as rr
 from topolog.events import requests as q
 from topolog.events.cluster_state import LEAST, ClusterState, Operation, allows
-from topolog.events.codec import Decision
+from topolog.events.decision import Decision
 from topolog.events.errors import Refused
 from topolog.events.group_definition import GroupDefinition
 from topolog.events.ids import NodeId, Position

@@ -9,7 +9,7 @@ from tests.unit.streams.rules.cluster import LOG_ID, Cluster, join_request, join
 
 from topolog.events import groups as g
 from topolog.events import requests as q
-from topolog.events.codec import Decision
+from topolog.events.decision import Decision
 from topolog.events.errors import Refused
 from topolog.events.group_definition import BACKUPS_MAX, FILTER_ENTRIES_MAX, PARTITIONS_MAX, TEXT_CHARS_MAX
 from topolog.events.ids import TopologyVersion

@@ -11,7 +11,7 @@ from tests.unit.streams.rules.cluster import Cluster, join_request, joiner, type
 from topolog.events import membership as m
 from topolog.events import metadata as md
 from topolog.events import requests as q
-from topolog.events.codec import Decision
+from topolog.events.decision import Decision
 from topolog.events.errors import MergeConflict, Refused
 from topolog.events.ids import NOWHERE, Incarnation, NodeId, Position, Version
 from topolog.events.object_types import DEFINITION_BYTES_MAX, NAME_BYTES_MAX

@@ -15,7 +15,7 @@ from tests.unit.streams.rules.changing import (
 )
 
 from topolog.events.claims import line
-from topolog.events.objects import ChangeStatus, ObjectStatus, object_row
+from topolog.events.objects import ChangeStatus, ObjectStatus, SchemaChangeCommitted, object_row
 
 
 def shop(*servers: str) -> Changing:
@@ -50,8 +50,9 @@ def test_a_silent_server_costs_one_wait_for_all_changes_that_were_prepared_meanw
         found.ask(change(table(f"shop.{name}")))
     assert found.apply("n1", "n2") == []
     (committed,) = found.wait_out()
-    assert len(committed.changes) == 3  # type: ignore[union-attr]
-    assert committed.evidence.presumed_fenced == ("n3",)  # type: ignore[union-attr]
+    assert isinstance(committed, SchemaChangeCommitted)
+    assert len(committed.changes) == 3
+    assert committed.evidence.presumed_fenced == ("n3",)
     assert line(found.state) == ()
 
 

@@ -27,7 +27,7 @@ from tests.unit.streams.rules.repairing import PREVIEW, PULL, UNION, World, row,
 from topolog.events import repair as e
 from topolog.events import repair_requests as rr
 from topolog.events import requests as q
-from topolog.events.codec import Decision
+from topolog.events.decision import Decision
 from topolog.events.errors import ReplicaFailed
 from topolog.events.repair_tasks import TaskKind
 from topolog.events.replicas import ReplicaDeclared

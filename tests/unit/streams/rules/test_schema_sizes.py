@@ -27,7 +27,8 @@ from tests.unit.streams.rules.changing import (
 
 from topolog.events import requests as q
 from topolog.events.asked import RequestRef
-from topolog.events.codec import CODEC, Decision
+from topolog.events.codec import CODEC
+from topolog.events.decision import Decision
 from topolog.events.errors import Refused
 from topolog.events.object_definition import (
     COLUMNS_MAX,

@@ -15,7 +15,7 @@ from tests.unit.streams.rules.changing import (
 )
 from tests.unit.streams.rules.cluster import node_removal
 
-from topolog.events.codec import Decision
+from topolog.events.decision import Decision
 from topolog.events.errors import Refused
 from topolog.events.ids import Incarnation, NodeId, Position
 from topolog.events.metadata import Evidence

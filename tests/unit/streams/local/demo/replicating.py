@@ -18,7 +18,7 @@ import msgspec
 from tests.unit.streams.rules.exchanging import Shared
 
 from topolog.events import exchange as x
-from topolog.events.codec import Decision
+from topolog.events.decision import Decision
 from topolog.events.groups import GroupRow
 from topolog.events.ids import NOWHERE, NodeId, Position
 from topolog.events.membership import NodeJoined, NodeLeft, NodeRow
