@@ -1,5 +1,7 @@
 """What every request says, whatever it asks for: its id, the log it is meant for, who asks and why (K7)."""
 
+from typing import ClassVar
+
 import msgspec
 
 from topolog.events.errors import BadInput
@@ -44,9 +46,19 @@ class RequestRef(msgspec.Struct, frozen=True):
 
 
 class Request(msgspec.Struct, frozen=True):
-    """What every request says: its id, the log it is meant for, who asks and why."""
+    """Parent of every request: its id, the log it is meant for, who asks and why.
+
+    `SUBJECT` is what it is about, in the words of the CLI; its fields stand in it as `{0.node}`.
+    """
+
+    SUBJECT: ClassVar[str]
 
     id: RequestId
     log_id: bytes
     actor: str
     reason: str
+
+    @property
+    def subject(self) -> str:
+        """What it is about: `node n3`, `type Customer`."""
+        return self.SUBJECT.format(self)

@@ -8,11 +8,11 @@ behind the next one, and takes several requesters (lanes) where more must be und
 import hashlib
 from collections.abc import Callable
 
-from topolog.events.asked import SUBJECT_CHARS_MAX, RequestId
+from topolog.events.asked import SUBJECT_CHARS_MAX, Request, RequestId
 from topolog.events.codec import CODEC, Codec
 from topolog.events.errors import BadInput, MergeConflict, Overloaded, Refused
 from topolog.events.requesters import AHEAD_MAX
-from topolog.events.requests import OUTCOMES_KEPT, REQUEST_BYTES_MAX, AnyRequest, OutcomeRow, is_valid, subject_of
+from topolog.events.requests import OUTCOMES_KEPT, REQUEST_BYTES_MAX, OutcomeRow, is_valid
 
 LANES = 8
 """Requesters of one process: up to 8 x 64 requests under way."""
@@ -20,7 +20,7 @@ LANES = 8
 CONFLICT = "METADATA_CONFLICT"
 
 
-def encode_request(request: AnyRequest, level: int | None = None, codec: Codec = CODEC) -> bytes:
+def encode_request(request: Request, level: int | None = None, codec: Codec = CODEC) -> bytes:
     """The request's record, in what a coordinator of that feature level reads, None for the newest; raises BadInput if
     its id or its size cannot be sent."""
     if not is_valid(request.id):
@@ -31,7 +31,7 @@ def encode_request(request: AnyRequest, level: int | None = None, codec: Codec =
     value = codec.encode(request, level)
     if len(value) > REQUEST_BYTES_MAX:
         raise BadInput(
-            f"The request about {subject_of(request)} takes {len(value)} bytes, the limit is {REQUEST_BYTES_MAX}."
+            f"The request about {request.subject} takes {len(value)} bytes, the limit is {REQUEST_BYTES_MAX}."
         )
     return value
 

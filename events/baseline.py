@@ -36,9 +36,9 @@ from topolog.events.drains import DrainCancelled, DrainStarted, is_drained
 from topolog.events.exchange import TriggerType, queue
 from topolog.events.groups import GroupRow
 from topolog.events.ids import NodeId, Place, Position, TopologyVersion
-from topolog.events.membership import NodeJoined, NodeLeft, NodeRow, Standing
+from topolog.events.membership import NodeJoined, NodeKind, NodeLeft, NodeRow, Standing
 from topolog.events.metadata import Evidence
-from topolog.events.requests import NodeKind, grant
+from topolog.events.requests import grant
 from topolog.events.state import Row, State
 from topolog.events.terms import enter_view
 from topolog.events.views import Point

@@ -17,14 +17,17 @@ from fastavro.schema import SchemaParseException, UnknownType, fingerprint, to_p
 from topolog import schemas
 from topolog.events import (
     baseline,
+    baseline_requests,
     drains,
     exchange,
+    exchange_requests,
     groups,
     health,
     lease_terms,
     levels,
     membership,
     metadata,
+    object_requests,
     objects,
     repair,
     repair_requests,
@@ -37,6 +40,7 @@ from topolog.events import (
     tree_pages,
     voiding,
 )
+from topolog.events.asked import Request
 from topolog.events.decision import Decision
 from topolog.events.errors import BadInput, Undecodable
 from topolog.events.framing import MARKER, PREFIX_BYTES
@@ -44,7 +48,7 @@ from topolog.events.topics import RECORD_BYTES_MAX
 
 _REASON_CHARS_MAX = 200  # some errors repeat all the bytes that they complain about
 
-UNIONS: tuple[Any, ...] = (
+DECISION_UNIONS: tuple[Any, ...] = (
     terms.TermEvent,
     levels.FeatureLevelRaised,
     requests.RequestEvent,
@@ -64,16 +68,35 @@ UNIONS: tuple[Any, ...] = (
 )
 """The decisions of each protocol."""
 
+REQUEST_UNIONS: tuple[Any, ...] = (
+    membership.MembershipRequest,
+    metadata.MetadataRequest,
+    levels.LevelRaiseRequested,
+    groups.GroupRequest,
+    exchange_requests.ExchangeRequest,
+    baseline_requests.BaselineRequest,
+    drains.DrainRequested,
+    lease_terms.LeaseTermsRequested,
+    object_requests.ObjectRequest,
+    repair_requests.RepairRequest,
+)
+"""What can be asked of each protocol."""
+
 Sign = membership.Heartbeat | membership.NodeDied | terms.CoordinatorDied
 """What stands on the heartbeats topic: signs of life and of death."""
 
 _Other = single_maps.SinglePartitionMap | snapshots.SnapshotChunk | health.HealthRecord | tree_pages.TreePage
 """What stands on a topic of its own."""
 
-Record = Decision | requests.AnyRequest | Sign | _Other
+Record = Decision | Request | Sign | _Other
 
-DECISIONS: tuple[type[Decision], ...] = tuple(type_ for union in UNIONS for type_ in get_args(union) or (union,))
-REQUESTS: tuple[type, ...] = requests.AnyRequest.__args__
+
+def _members(unions: Iterable[Any]) -> Iterator[Any]:
+    return (type_ for union in unions for type_ in get_args(union) or (union,))
+
+
+DECISIONS: tuple[type[Decision], ...] = tuple(_members(DECISION_UNIONS))
+REQUESTS: tuple[type[Request], ...] = tuple(_members(REQUEST_UNIONS))
 RECORDS: tuple[type, ...] = (*DECISIONS, *REQUESTS, *get_args(Sign), *get_args(_Other))
 
 
@@ -212,8 +235,9 @@ class Codec:
 
 
 def full_name(type_: type) -> str:
-    """The Avro name of a record type: its protocol's namespace and its class name."""
-    return f"topolog.{_NAMESPACES[type_.__module__]}.{type_.__name__}"
+    """The Avro name of a record type: its protocol's namespace, or that of all requests, and its class name."""
+    namespace = "requests" if issubclass(type_, Request) else _NAMESPACES[type_.__module__]
+    return f"topolog.{namespace}.{type_.__name__}"
 
 
 _NAMESPACES = {
@@ -234,7 +258,6 @@ _NAMESPACES = {
     health.__name__: "health",
     replicas.__name__: "repair",
     repair.__name__: "repair",
-    repair_requests.__name__: "requests",
     schedules.__name__: "repair",
     tree_pages.__name__: "repair",
 }

@@ -14,7 +14,7 @@ from typing import ClassVar
 
 import msgspec
 
-from topolog.events.asked import RequestRef
+from topolog.events.asked import Request, RequestRef
 from topolog.events.decision import Decision
 from topolog.events.exchange import TriggerType, queue
 from topolog.events.ids import NodeId, Place, Position, TopologyVersion
@@ -22,6 +22,15 @@ from topolog.events.membership import NodeLeft
 from topolog.events.requests import grant
 from topolog.events.state import Row, State
 from topolog.events.terms import enter_view
+
+
+class DrainRequested(Request, frozen=True):
+    """A server is to hand over all it holds, and to count no more; `cancelled` takes that back."""
+
+    SUBJECT: ClassVar[str] = "node {0.node}"
+
+    node: str
+    cancelled: bool
 
 
 class DrainStarted(Decision, frozen=True):

@@ -32,11 +32,11 @@ from topolog.events.awaited import Asked, Awaited
 from topolog.events.decision import Decision
 from topolog.events.groups import GroupAltered, GroupCreated, GroupDropped, GroupEvent, GroupRow
 from topolog.events.ids import Incarnation, NodeId, Offset, Place, Position, TopologyVersion
-from topolog.events.membership import NodeJoined, NodeLeft, NodeRow
+from topolog.events.membership import NodeJoined, NodeKind, NodeLeft, NodeRow
 from topolog.events.metadata import Evidence
 from topolog.events.ownership import row_key
 from topolog.events.ownership_columns import OwnershipRow
-from topolog.events.requests import NodeKind, grant
+from topolog.events.requests import grant
 from topolog.events.state import Row, State
 from topolog.events.terms import cluster, enter_view
 from topolog.events.views import lost_disks, note_lost

@@ -14,11 +14,12 @@ by its number means that one life of it. Everybody takes the number of partition
 Each change makes a new view: copies move because of it, so it raises the topology version's minor number.
 """
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 import msgspec
 
-from topolog.events.asked import RequestRef
+from topolog.events.asked import Request, RequestRef
 from topolog.events.decision import Decision
 from topolog.events.group_definition import Affinity, GroupDefinition, LossPolicy
 from topolog.events.ids import Place, Position, TopologyVersion
@@ -60,6 +61,38 @@ class GroupRow(Row, frozen=True):
         return GroupDefinition(
             self.name, self.partitions, self.backups, self.affinity, self.loss_policy, self.persistent
         )
+
+
+class GroupCreationRequested(Request, frozen=True):
+    SUBJECT: ClassVar[str] = "group {0.group.name}"
+
+    group: GroupDefinition
+
+
+class GroupAlterationRequested(Request, frozen=True):
+    """What is None stays as it is; a node filter that is given stands in place of the one before. `harmless`: it is
+    refused where, once it is decided, copies or what they hold could be lost by it."""
+
+    SUBJECT: ClassVar[str] = "group {0.name}"
+
+    name: str
+    partitions: int | None = None
+    backups: int | None = None
+    exclude_neighbours_by: str | None = None
+    node_filter: Mapping[str, str] | None = None
+    backup_filter: str | None = None
+    loss_policy: LossPolicy | None = None
+    persistent: bool | None = None
+    harmless: bool | None = None
+
+
+class GroupDropRequested(Request, frozen=True):
+    SUBJECT: ClassVar[str] = "group {0.name}"
+
+    name: str
+
+
+GroupRequest = GroupCreationRequested | GroupAlterationRequested | GroupDropRequested
 
 
 class GroupCreated(Decision, frozen=True):

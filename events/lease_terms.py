@@ -24,9 +24,11 @@ Whoever waits takes the largest proceed_ms in force. Whoever has to be heard of 
 leader's sign of life, the silence that lets a stand-by act, how long a coordinator may fail to listen.
 """
 
+from typing import ClassVar
+
 import msgspec
 
-from topolog.events.asked import RequestRef
+from topolog.events.asked import Request, RequestRef
 from topolog.events.decision import Decision
 from topolog.events.ids import Place, Position
 from topolog.events.requests import grant
@@ -44,6 +46,15 @@ MARGIN_MS_MIN = 50
 
 TERM_MS_MAX = 600_000
 """Ten minutes, of either: nobody waits that long for one silent node, and heartbeats are kept for an hour only."""
+
+
+class LeaseTermsRequested(Request, frozen=True):
+    """What is None stays as it is."""
+
+    SUBJECT: ClassVar[str] = "lease-terms"
+
+    fence_ms: int | None = None
+    margin_ms: int | None = None
 
 
 class LeaseTermsChanged(Decision, frozen=True):

@@ -24,10 +24,11 @@ There is one level today: nothing has been released before these schemas. The te
 """
 
 from collections.abc import Iterable
+from typing import ClassVar
 
 import msgspec
 
-from topolog.events.asked import RequestRef
+from topolog.events.asked import Request, RequestRef
 from topolog.events.decision import Decision
 from topolog.events.ids import Place
 from topolog.events.requests import grant
@@ -37,6 +38,12 @@ from topolog.events.terms import cluster
 FIRST_LEVEL = 1
 
 _CAPABILITY = "level-"
+
+
+class LevelRaiseRequested(Request, frozen=True):
+    SUBJECT: ClassVar[str] = "feature-level {0.level}"
+
+    level: int
 
 
 class FeatureLevelRaised(Decision, frozen=True):

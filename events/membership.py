@@ -32,11 +32,12 @@ from typing import ClassVar
 
 import msgspec
 
-from topolog.events.asked import RequestRef
+from topolog.events.asked import Request, RequestRef
 from topolog.events.decision import Decision
 from topolog.events.groups import GroupRow
 from topolog.events.ids import Incarnation, NodeId, Place, Position, Slot, TopologyVersion
-from topolog.events.requests import Joiner, NodeKind, Status, conclude, grant
+from topolog.events.object_types import ObjectType
+from topolog.events.requests import Status, conclude, grant
 from topolog.events.state import Row, State
 from topolog.events.terms import cluster
 from topolog.events.varints import put_varint, varints
@@ -44,6 +45,60 @@ from topolog.events.views import Kinship, Past, note_end_of_life, note_lost
 
 FENCING = "fencing"
 """Capability of a node that stops by itself when its lease is over; without it a verdict never presumes."""
+
+
+class NodeKind(Enum):
+    """A SERVER holds a lease and counts for verdicts; a CLIENT only reads and asks."""
+
+    UNKNOWN = "UNKNOWN"
+    SERVER = "SERVER"
+    CLIENT = "CLIENT"
+
+
+class DeclaredType(msgspec.Struct, frozen=True):
+    """A type a joining node already knows, and the version it knew it at; 0 when it defines the type anew."""
+
+    definition: ObjectType
+    version: int
+
+
+class Joiner(msgspec.Struct, frozen=True):
+    """A process that wants to be a member.
+
+    `folder` is the id of the data folder whose exclusive lock it holds, empty for none; `replaces` is the member that
+    it read of while it held the lock, so that a dead process's join that lands late replaces nobody, and `proof` is
+    that one's secret. `seal` is that of its own (`proof.py`).
+    """
+
+    node: str
+    incarnation: int
+    kind: NodeKind
+    endpoint: str
+    attributes: Mapping[str, str]
+    capabilities: tuple[str, ...]
+    folder: str = ""
+    replaces: int | None = None
+    types: tuple[DeclaredType, ...] = ()
+    seal: bytes = b""
+    proof: bytes = b""
+
+
+class JoinRequested(Request, frozen=True):
+    """`past`: where the node has written before, as its disk says; None if that says nothing."""
+
+    SUBJECT: ClassVar[str] = "node {0.joiner.node}"
+
+    joiner: Joiner
+    past: Past | None = None
+
+
+class NodeRemovalRequested(Request, frozen=True):
+    SUBJECT: ClassVar[str] = "node {0.node}"
+
+    node: str
+
+
+MembershipRequest = JoinRequested | NodeRemovalRequested
 
 
 class LeaveReason(Enum):

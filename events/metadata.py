@@ -19,7 +19,7 @@ from typing import ClassVar
 
 import msgspec
 
-from topolog.events.asked import RequestRef
+from topolog.events.asked import Request, RequestRef
 from topolog.events.decision import Decision
 from topolog.events.ids import Place, Position, TypeId, Version
 from topolog.events.object_types import ObjectType, field_id, merge, schema_id, type_id
@@ -106,6 +106,26 @@ class FloorRow(Row, frozen=True):
     name: str
     version: Version
     removed_at: Position
+
+
+class UpdateRequested(Request, frozen=True):
+    """Proposal to add `definition` to the type of its name, built on `based_on`, the version its maker had seen."""
+
+    SUBJECT: ClassVar[str] = "type {0.definition.name}"
+
+    definition: ObjectType
+    based_on: int
+    node: str | None = None
+    incarnation: int | None = None
+
+
+class TypeRemovalRequested(Request, frozen=True):
+    SUBJECT: ClassVar[str] = "type {0.type_name}"
+
+    type_name: str
+
+
+MetadataRequest = UpdateRequested | TypeRemovalRequested
 
 
 class MetadataUpdateProposed(Decision, frozen=True):

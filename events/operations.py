@@ -19,9 +19,12 @@ from typing import Any
 import msgspec
 
 from topolog.events import repair_requests as r
-from topolog.events import requests as q
 from topolog.events.asked import Request
+from topolog.events.groups import GroupCreationRequested
+from topolog.events.membership import JoinRequested
+from topolog.events.metadata import UpdateRequested
 from topolog.events.object_definition import ColumnVerb, ObjectKind, Statement, Verb
+from topolog.events.object_requests import DeletionsConfirmed, SchemaChangeRequested
 from topolog.events.repair_definition import SessionKind
 from topolog.events.topics import Topic
 
@@ -29,19 +32,19 @@ CODE = "OPERATION_ONLY"
 HINT = "Ask the API for it, or `topolog`, which asks the API: it writes `operations`, from which alone this is taken."
 
 
-def is_operation(request: q.AnyRequest) -> bool:
+def is_operation(request: Request) -> bool:
     """Whether only an operator may ask for this."""
     taken = _FROM_REQUESTS.get(type(request))
     return taken is None or not taken.may_ask(request)
 
 
-def is_a_node_s(request: q.AnyRequest) -> bool:
+def is_a_node_s(request: Request) -> bool:
     """Whether who asks for this on `requests` is a node, and so must have joined."""
     taken = _FROM_REQUESTS.get(type(request))
     return taken is None or taken.sender is _Sender.NODE
 
 
-def topic_of(request: q.AnyRequest) -> Topic:
+def topic_of(request: Request) -> Topic:
     """Where whoever asks for this writes it."""
     return Topic.OPERATIONS if is_operation(request) else Topic.REQUESTS
 
@@ -50,7 +53,7 @@ def _always(_: Request) -> bool:
     return True
 
 
-def _only_adds(request: q.SchemaChangeRequested) -> bool:
+def _only_adds(request: SchemaChangeRequested) -> bool:
     return all(_adds(each) for each in request.statements)
 
 
@@ -93,11 +96,11 @@ class _Taken(msgspec.Struct, frozen=True):
 _NODE, _PROCESS = _Sender.NODE, _Sender.PROCESS
 
 _FROM_REQUESTS: Mapping[type[Request], _Taken] = {
-    q.JoinRequested: _Taken(_PROCESS),  # of itself, and it is none yet
-    q.DeletionsConfirmed: _Taken(_NODE),  # of itself
-    q.UpdateRequested: _Taken(_NODE),  # types grow, they take nothing away
-    q.GroupCreationRequested: _Taken(_NODE),  # a group that is there is never changed by it
-    q.SchemaChangeRequested: _Taken(_NODE, _only_adds),
+    JoinRequested: _Taken(_PROCESS),  # of itself, and it is none yet
+    DeletionsConfirmed: _Taken(_NODE),  # of itself
+    UpdateRequested: _Taken(_NODE),  # types grow, they take nothing away
+    GroupCreationRequested: _Taken(_NODE),  # a group that is there is never changed by it
+    SchemaChangeRequested: _Taken(_NODE, _only_adds),
     r.SessionRequested: _Taken(_NODE, _only_compares),
     r.ReplicaDeclarationRequested: _Taken(_PROCESS),  # of itself: by the number of its life
     r.ReplicaWithdrawalRequested: _Taken(_PROCESS, _is_its_own),

@@ -1,5 +1,7 @@
 """What can be asked of sessions of anti-entropy, by operators, by validators and by the rendezvous."""
 
+from typing import ClassVar
+
 from topolog.events.asked import Request
 from topolog.events.ids import Position
 from topolog.events.repair_definition import SessionDefinition
@@ -10,6 +12,8 @@ from topolog.events.replica import ReplicaDefinition
 class ReplicaDeclarationRequested(Request, frozen=True):
     """A validator serves this replica from now on; `life` is the random number of its process."""
 
+    SUBJECT: ClassVar[str] = "replica {0.replica.id}"
+
     replica: ReplicaDefinition
     life: int
 
@@ -17,17 +21,23 @@ class ReplicaDeclarationRequested(Request, frozen=True):
 class ReplicaWithdrawalRequested(Request, frozen=True):
     """Nobody serves it any more. `life` None: whoever served it (an operator says so)."""
 
+    SUBJECT: ClassVar[str] = "replica {0.table}@{0.name}"
+
     table: str
     name: str
     life: int | None = None
 
 
 class SessionRequested(Request, frozen=True):
+    SUBJECT: ClassVar[str] = "table {0.definition.table}"
+
     definition: SessionDefinition
 
 
 class SessionAlterationRequested(Request, frozen=True):
     """What is None stays as it is; `intensity` in percent."""
+
+    SUBJECT: ClassVar[str] = "session {0.session}"
 
     session: Position
     paused: bool | None = None
@@ -38,6 +48,8 @@ class SessionAlterationRequested(Request, frozen=True):
 class SessionAbortRequested(Request, frozen=True):
     """`session` None: all of them."""
 
+    SUBJECT: ClassVar[str] = "sessions"
+
     session: Position | None = None
 
 
@@ -47,6 +59,8 @@ class TaskReported(Request, frozen=True):
     The rendezvous on one that is done, if it cannot compare what was sent for it: code PAGES_DAMAGED, or ROW_TOO_LARGE
     if what is to be said of a row fits no page.
     """
+
+    SUBJECT: ClassVar[str] = "session {0.task.session}"
 
     task: TaskId
     life: int
@@ -60,6 +74,8 @@ class TaskReported(Request, frozen=True):
 class ComparisonReported(Request, frozen=True):
     """The rendezvous on one pair of trees. `attempts` are those of the two whose pages it has compared."""
 
+    SUBJECT: ClassVar[str] = "session {0.session}"
+
     session: Position
     segment: int
     step: int
@@ -70,6 +86,8 @@ class ComparisonReported(Request, frozen=True):
 class FindingsReported(Request, frozen=True):
     """The rendezvous on the rows of all replicas of a segment."""
 
+    SUBJECT: ClassVar[str] = "session {0.session}"
+
     session: Position
     segment: int
     step: int
@@ -78,6 +96,8 @@ class FindingsReported(Request, frozen=True):
 
 
 class ScheduleRequested(Request, frozen=True):
+    SUBJECT: ClassVar[str] = "schedule {0.name}"
+
     name: str
     definition: SessionDefinition
     every_ms: int
@@ -85,6 +105,8 @@ class ScheduleRequested(Request, frozen=True):
 
 
 class ScheduleDropRequested(Request, frozen=True):
+    SUBJECT: ClassVar[str] = "schedule {0.name}"
+
     name: str
 
 

@@ -1,4 +1,4 @@
-"""What can be asked of the cluster, and the one outcome each request gets (K7).
+"""The one outcome that each request gets, whichever protocol it asks (K7).
 
 Threat: a caller that never hears back and asks again. A request therefore has an id, (requester, sequence), chosen by
 the caller before it is sent; the first decision about it is its outcome for ever, a repeat gets that outcome and no
@@ -12,21 +12,12 @@ from enum import Enum
 from itertools import islice
 from typing import Any, ClassVar
 
-import msgspec
-
 from topolog.events import forgotten
-from topolog.events import repair_requests as r
-from topolog.events.asked import SEQUENCE_MAX, SUBJECT_CHARS_MAX, Request, RequestId, RequestRef
-from topolog.events.cluster_state import ClusterState
+from topolog.events.asked import SEQUENCE_MAX, SUBJECT_CHARS_MAX, RequestId, RequestRef
 from topolog.events.decision import Decision
-from topolog.events.group_definition import GroupDefinition, LossPolicy
-from topolog.events.ids import Place, Position, TopologyVersion
+from topolog.events.ids import Place, Position
 from topolog.events.names import is_printable
-from topolog.events.object_definition import Statement
-from topolog.events.object_types import ObjectType
-from topolog.events.repair_requests import RepairRequest
 from topolog.events.state import Row, State
-from topolog.events.views import Past
 
 REQUEST_BYTES_MAX = 850_000
 """Largest request: a decision that carries it must stay below the limit of a record."""
@@ -39,205 +30,6 @@ FACTS_MAX = 50
 
 OUTCOMES_KEPT = 64
 IDLE_REQUESTER_MS = 24 * 3_600_000
-
-
-class NodeKind(Enum):
-    """A SERVER holds a lease and counts for verdicts; a CLIENT only reads and asks."""
-
-    UNKNOWN = "UNKNOWN"
-    SERVER = "SERVER"
-    CLIENT = "CLIENT"
-
-
-class DeclaredType(msgspec.Struct, frozen=True):
-    """A type a joining node already knows, and the version it knew it at; 0 when it defines the type anew."""
-
-    definition: ObjectType
-    version: int
-
-
-class Joiner(msgspec.Struct, frozen=True):
-    """A process that wants to be a member.
-
-    `folder` is the id of the data folder whose exclusive lock it holds, empty for none; `replaces` is the member that
-    it read of while it held the lock, so that a dead process's join that lands late replaces nobody, and `proof` is
-    that one's secret. `seal` is that of its own (`proof.py`).
-    """
-
-    node: str
-    incarnation: int
-    kind: NodeKind
-    endpoint: str
-    attributes: Mapping[str, str]
-    capabilities: tuple[str, ...]
-    folder: str = ""
-    replaces: int | None = None
-    types: tuple[DeclaredType, ...] = ()
-    seal: bytes = b""
-    proof: bytes = b""
-
-
-class JoinRequested(Request, frozen=True):
-    """`past`: where the node has written before, as its disk says; None if that says nothing."""
-
-    joiner: Joiner
-    past: Past | None = None
-
-
-class NodeRemovalRequested(Request, frozen=True):
-    node: str
-
-
-class UpdateRequested(Request, frozen=True):
-    """Proposal to add `definition` to the type of its name, built on `based_on`, the version its maker had seen."""
-
-    definition: ObjectType
-    based_on: int
-    node: str | None = None
-    incarnation: int | None = None
-
-
-class TypeRemovalRequested(Request, frozen=True):
-    type_name: str
-
-
-class LevelRaiseRequested(Request, frozen=True):
-    level: int
-
-
-class GroupCreationRequested(Request, frozen=True):
-    group: GroupDefinition
-
-
-class GroupAlterationRequested(Request, frozen=True):
-    """What is None stays as it is; a node filter that is given stands in place of the one before. `harmless`: it is
-    refused where, once it is decided, copies or what they hold could be lost by it."""
-
-    name: str
-    partitions: int | None = None
-    backups: int | None = None
-    exclude_neighbours_by: str | None = None
-    node_filter: Mapping[str, str] | None = None
-    backup_filter: str | None = None
-    loss_policy: LossPolicy | None = None
-    persistent: bool | None = None
-    harmless: bool | None = None
-
-
-class GroupDropRequested(Request, frozen=True):
-    name: str
-
-
-class LossResetRequested(Request, frozen=True):
-    """Give up what is lost of group `name` (EX19)."""
-
-    name: str
-
-
-class ExchangeRequested(Request, frozen=True):
-    """Ask all servers for their maps although nothing has changed."""
-
-
-class BaselineVerb(Enum):
-    """How a baseline is to change. VERSION: to the servers of a former view."""
-
-    UNKNOWN = "UNKNOWN"
-    SET = "SET"
-    ADD = "ADD"
-    REMOVE = "REMOVE"
-    VERSION = "VERSION"
-
-
-class ClusterStateRequested(Request, frozen=True):
-    target: ClusterState
-
-
-class BaselineChangeRequested(Request, frozen=True):
-    """`version` belongs to VERSION, `nodes` to the others; `accepts_loss`: the last copies of partitions may go."""
-
-    verb: BaselineVerb
-    nodes: tuple[str, ...]
-    accepts_loss: bool
-    version: TopologyVersion | None = None
-
-
-class HoldRequested(Request, frozen=True):
-    """`harmless`: it is refused where, once it is decided, it would let a cluster go on that is not active."""
-
-    held: bool
-    harmless: bool | None = None
-
-
-class AutoAdjustRequested(Request, frozen=True):
-    """What is None stays as it is."""
-
-    enabled: bool | None = None
-    soft_ms: int | None = None
-    hard_ms: int | None = None
-
-
-class WarmRequested(Request, frozen=True):
-    """Go on with those that are here, though the cluster is cold."""
-
-
-class DrainRequested(Request, frozen=True):
-    """A server is to hand over all it holds, and to count no more; `cancelled` takes that back."""
-
-    node: str
-    cancelled: bool
-
-
-class LeaseTermsRequested(Request, frozen=True):
-    """What is None stays as it is."""
-
-    fence_ms: int | None = None
-    margin_ms: int | None = None
-
-
-class SchemaChangeRequested(Request, frozen=True):
-    """Change definitions, all of them or none; given up after `deadline_ms`, None for as long as it takes."""
-
-    statements: tuple[Statement, ...]
-    deadline_ms: int | None = None
-
-
-class ChangeCancellationRequested(Request, frozen=True):
-    """Give up a change that is not committed yet."""
-
-    change: int
-
-
-class DeletionsConfirmed(Request, frozen=True):
-    """This life of a server has deleted all data that these changes have closed."""
-
-    node: str
-    incarnation: int
-    changes: tuple[int, ...]
-
-
-AnyRequest = (
-    JoinRequested
-    | NodeRemovalRequested
-    | UpdateRequested
-    | TypeRemovalRequested
-    | LevelRaiseRequested
-    | GroupCreationRequested
-    | GroupAlterationRequested
-    | GroupDropRequested
-    | LossResetRequested
-    | ExchangeRequested
-    | ClusterStateRequested
-    | BaselineChangeRequested
-    | HoldRequested
-    | AutoAdjustRequested
-    | WarmRequested
-    | DrainRequested
-    | LeaseTermsRequested
-    | SchemaChangeRequested
-    | ChangeCancellationRequested
-    | DeletionsConfirmed
-    | RepairRequest
-)
 
 
 class RequestRefused(Decision, frozen=True):
@@ -323,45 +115,6 @@ def is_valid(request: RequestId) -> bool:
     """Whether outcomes can be kept under this id, and shown."""
     is_known = 0 < len(request.requester) <= SUBJECT_CHARS_MAX and is_printable(request.requester)
     return is_known and 1 <= request.sequence <= SEQUENCE_MAX
-
-
-_SUBJECTS: Mapping[type[Request], str] = {
-    JoinRequested: "node {0.joiner.node}",
-    NodeRemovalRequested: "node {0.node}",
-    UpdateRequested: "type {0.definition.name}",
-    TypeRemovalRequested: "type {0.type_name}",
-    LevelRaiseRequested: "feature-level {0.level}",
-    GroupCreationRequested: "group {0.group.name}",
-    GroupAlterationRequested: "group {0.name}",
-    GroupDropRequested: "group {0.name}",
-    LossResetRequested: "group {0.name}",
-    ExchangeRequested: "exchange",
-    ClusterStateRequested: "cluster state",
-    BaselineChangeRequested: "baseline",
-    HoldRequested: "hold",
-    AutoAdjustRequested: "auto-adjust",
-    WarmRequested: "cluster state",
-    DrainRequested: "node {0.node}",
-    LeaseTermsRequested: "lease-terms",
-    SchemaChangeRequested: "schema",
-    ChangeCancellationRequested: "change {0.change}",
-    DeletionsConfirmed: "node {0.node}",
-    r.ReplicaDeclarationRequested: "replica {0.replica.id}",
-    r.ReplicaWithdrawalRequested: "replica {0.table}@{0.name}",
-    r.SessionRequested: "table {0.definition.table}",
-    r.SessionAlterationRequested: "session {0.session}",
-    r.SessionAbortRequested: "sessions",
-    r.TaskReported: "session {0.task.session}",
-    r.ComparisonReported: "session {0.session}",
-    r.FindingsReported: "session {0.session}",
-    r.ScheduleRequested: "schedule {0.name}",
-    r.ScheduleDropRequested: "schedule {0.name}",
-}
-
-
-def subject_of(request: AnyRequest) -> str:
-    """What a request is about, in the words of the CLI: `node n3`, `type Customer`."""
-    return _SUBJECTS[type(request)].format(request)
 
 
 def outcome_key(requester: str, sequence: int) -> str:

@@ -6,8 +6,9 @@ the affinity would want for each partition, is read from the state before and th
 
 from collections.abc import Iterator, Sequence
 
-from topolog.events.asked import RequestRef
+from topolog.events.asked import Request, RequestRef
 from topolog.events.baseline import baseline, online
+from topolog.events.baseline_requests import ClusterStateRequested
 from topolog.events.decision import Decision
 from topolog.events.drains import DrainStarted
 from topolog.events.fold import evolve
@@ -15,14 +16,7 @@ from topolog.events.groups import GroupRow
 from topolog.events.ids import Place, Position
 from topolog.events.lease_terms import LeaseTermsChanged
 from topolog.events.metadata import MetadataUpdateRejected
-from topolog.events.requests import (
-    AnyRequest,
-    ClusterStateRequested,
-    OutcomeRow,
-    RequestUnchanged,
-    outcome_key,
-    subject_of,
-)
+from topolog.events.requests import OutcomeRow, RequestUnchanged, outcome_key
 from topolog.events.stamp import NO_CHAIN
 from topolog.events.state import State
 from topolog.events.terms import ClusterRow
@@ -44,7 +38,7 @@ class Contradiction(Exception):
         self.refusal = refusal
 
 
-def dry_run(reading: Reading, request: AnyRequest, wall_ms: int) -> DryRun:
+def dry_run(reading: Reading, request: Request, wall_ms: int) -> DryRun:
     """What would be decided now, and what would follow from it; raises Refused or Contradiction as the rules do."""
     state = reading.state()
     row = baseline(state)
@@ -57,7 +51,7 @@ def dry_run(reading: Reading, request: AnyRequest, wall_ms: int) -> DryRun:
     groups = tuple(before[0].changes_to(_Wanted(state)))
     is_unchanged = isinstance(decided[0], RequestUnchanged)
     return DryRun(
-        subject=subject_of(request),
+        subject=request.subject,
         status="UNCHANGED" if is_unchanged else "GRANTED",
         sentence=_sentence(reading, request, decided, preview, groups, about_objects),
         decisions=tuple(_planned(each) for each in decided),
@@ -79,7 +73,7 @@ def _planned(event: Decision) -> Planned:
     return Planned(type(event).__name__, subjects.subject_of(event), content)
 
 
-def _decided(state: State, request: AnyRequest, wall_ms: int, end: Position) -> list[Decision]:
+def _decided(state: State, request: Request, wall_ms: int, end: Position) -> list[Decision]:
     ref = RequestRef(request.id.requester, request.id.sequence, _NO_DIGEST)
     decided = requests.decide(state, request, ref, Circumstances(wall_ms, end))
     if isinstance(decided[0], MetadataUpdateRejected):
@@ -87,7 +81,7 @@ def _decided(state: State, request: AnyRequest, wall_ms: int, end: Position) -> 
     return decided
 
 
-def _fold(state: State, request: AnyRequest, decided: Sequence[Decision], reading: Reading) -> None:
+def _fold(state: State, request: Request, decided: Sequence[Decision], reading: Reading) -> None:
     state.drop(OutcomeRow, outcome_key(request.id.requester, request.id.sequence))
     for at, event in enumerate(decided, start=1):
         place = Place(Position(reading.position + at), NO_CHAIN, reading.meta.header.term)
@@ -169,7 +163,7 @@ def _preview(state: State, number: int | None, before: Sequence[str]) -> Baselin
 
 def _sentence(
     reading: Reading,
-    request: AnyRequest,
+    request: Request,
     decided: Sequence[Decision],
     preview: BaselinePreview | None,
     groups: Sequence[GroupPreview],

@@ -3,21 +3,14 @@
 from collections.abc import Iterator, Mapping
 
 from topolog.events import last_owners, ownership
+from topolog.events.asked import Request
 from topolog.events.baseline import online, placed_by
-from topolog.events.groups import GroupRow
+from topolog.events.baseline_requests import BaselineChangeRequested, WarmRequested
+from topolog.events.exchange_requests import LossResetRequested
+from topolog.events.groups import GroupAlterationRequested, GroupCreationRequested, GroupDropRequested, GroupRow
 from topolog.events.ids import NodeId
-from topolog.events.membership import NodeRow
+from topolog.events.membership import NodeRemovalRequested, NodeRow
 from topolog.events.ownership_columns import OwnershipRow
-from topolog.events.requests import (
-    AnyRequest,
-    BaselineChangeRequested,
-    GroupAlterationRequested,
-    GroupCreationRequested,
-    GroupDropRequested,
-    LossResetRequested,
-    NodeRemovalRequested,
-    WarmRequested,
-)
 from topolog.events.state import State
 from topolog.projections.baseline_resources import BaselinePreview
 from topolog.projections.forecast import What, forecast
@@ -27,7 +20,7 @@ from topolog.streams.rules import baseline as rules_of_baseline
 from topolog.streams.rules import placement
 
 
-def before(reading: Reading, state: State, request: AnyRequest) -> Iterator[str]:
+def before(reading: Reading, state: State, request: Request) -> Iterator[str]:
     """What would be gone of that which there is; `state` is that before the request."""
     match request:
         case GroupDropRequested(name=name) if (row := state.get(GroupRow, name)) is not None:
@@ -43,7 +36,7 @@ def before(reading: Reading, state: State, request: AnyRequest) -> Iterator[str]
             pass
 
 
-def after(state: State, request: AnyRequest, preview: BaselinePreview | None) -> Iterator[str]:
+def after(state: State, request: Request, preview: BaselinePreview | None) -> Iterator[str]:
     """What would be lost, or could not be met; `state` is that after the request."""
     match request:
         case BaselineChangeRequested() if preview is not None:

@@ -16,7 +16,7 @@ from topolog.events.drains import DrainRow
 from topolog.events.errors import NotFound
 from topolog.events.groups import GroupRow, LossPolicy
 from topolog.events.ids import Place, Position
-from topolog.events.membership import FENCING, NodeRow
+from topolog.events.membership import FENCING, NodeKind, NodeRow
 from topolog.events.ownership import (
     Change,
     NodeNumber,
@@ -26,7 +26,6 @@ from topolog.events.ownership import (
 )
 from topolog.events.ownership_columns import OwnershipRow
 from topolog.events.partitions import PartitionState
-from topolog.events.requests import NodeKind
 from topolog.projections import packed, queries
 from topolog.projections.packed import Sought
 from topolog.projections.partition_resources import Forecast, GroupForecast

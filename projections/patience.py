@@ -13,11 +13,11 @@ import msgspec
 
 from topolog.events.exchange import HandOverRow
 from topolog.events.ids import Position
-from topolog.events.membership import FENCING, NodeRow, Standing, WaitingJoinRow
+from topolog.events.membership import FENCING, NodeKind, NodeRow, Standing, WaitingJoinRow
 from topolog.events.metadata import RemovalRow, TypeRow
 from topolog.events.object_types import type_id
 from topolog.events.objects import ChangeRow
-from topolog.events.requests import NodeKind, OutcomeRow, Status
+from topolog.events.requests import OutcomeRow, Status
 from topolog.projections import change_rows, exchanges, queries
 from topolog.projections.resources import Awaited
 from topolog.projections.store import Reading

@@ -21,6 +21,7 @@ from topolog.events.membership import (
     LeaseRow,
     LeasesRenewed,
     NodeJoined,
+    NodeKind,
     NodeRow,
     Standing,
     unpack_renewals,
@@ -29,7 +30,7 @@ from topolog.events.metadata import MetadataRemoveProposed, MetadataUpdateReject
 from topolog.events.object_types import ObjectType, type_id
 from topolog.events.objects import SchemaChangeRolledBack
 from topolog.events.repair import SessionOpened, SessionQueued
-from topolog.events.requests import NodeKind, OutcomeRow, RequestUnchanged, Status, outcome_key
+from topolog.events.requests import OutcomeRow, RequestUnchanged, Status, outcome_key
 from topolog.events.sessions import SessionRow, session_key
 from topolog.events.state import Key
 from topolog.events.terms import ClusterRow

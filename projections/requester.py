@@ -9,13 +9,12 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 
 from topolog.events import telemetry
-from topolog.events.asked import RequestId
+from topolog.events.asked import Request, RequestId
 from topolog.events.asking import OpenRequests
 from topolog.events.errors import NotAllowed, OutcomeUnknown, TopologError, Unreachable
 from topolog.events.failpoints import reach
 from topolog.events.ids import Offset
 from topolog.events.log import Headers, LogWriter
-from topolog.events.requests import AnyRequest, subject_of
 from topolog.events.topics import Topic
 
 
@@ -67,7 +66,7 @@ class Requester:
         """Whether `next_id` gave this id out: its number is used, and a repeat of it uses up no other."""
         return 0 < request.sequence <= self._issued.get(request.requester, 0)
 
-    def send(self, request: AnyRequest, value: bytes) -> Future[None]:
+    def send(self, request: Request, value: bytes) -> Future[None]:
         """Append the request; the future ends when the log has it, with NotAllowed if the broker does not let
         this process write it, with OutcomeUnknown if the producer gives it up.
 
@@ -85,7 +84,7 @@ class Requester:
                 is_denied = isinstance(error, NotAllowed)
                 delivered.set_exception(error if is_denied else self.outcome_unknown(request.id, error.message))
 
-        subject, cluster = subject_of(request), self._cluster
+        subject, cluster = request.subject, self._cluster
         try:
             with telemetry.messaging(
                 "send", Topic.OPERATIONS, cluster, key=subject, request=str(request.id), size=len(value)

@@ -4,18 +4,17 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from topolog.events.asked import RequestId
-from topolog.events.cluster_state import ClusterState
-from topolog.events.requests import (
-    AnyRequest,
+from topolog.events.asked import Request, RequestId
+from topolog.events.baseline_requests import (
     AutoAdjustRequested,
     BaselineChangeRequested,
     BaselineVerb,
     ClusterStateRequested,
-    DrainRequested,
     HoldRequested,
     WarmRequested,
 )
+from topolog.events.cluster_state import ClusterState
+from topolog.events.drains import DrainRequested
 from topolog.projections import versions
 from topolog.projections.api.problems import InvalidParameter, parameter
 
@@ -75,7 +74,7 @@ class Drain(msgspec.Struct, frozen=True, tag_field="kind", tag="drain", forbid_u
 BaselineForm = ChangeState | Hold | Warm | ChangeBaseline | AdjustBaseline | Drain
 
 
-def to_request(form: BaselineForm, name: RequestId, log_id: bytes, actor: str) -> AnyRequest:
+def to_request(form: BaselineForm, name: RequestId, log_id: bytes, actor: str) -> Request:
     """The request a form asks for; raises BadInput."""
     head = (name, log_id, actor, form.reason)
     match form:

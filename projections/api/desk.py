@@ -15,12 +15,13 @@ from fastapi import Request
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
+from topolog.events.asked import Request as AnyRequest
 from topolog.events.asked import RequestId
 from topolog.events.errors import NotCaughtUp, Overloaded, Retriable, TopologError
 from topolog.events.ids import NOWHERE
 from topolog.events.metadata import MetadataUpdateRejected
 from topolog.events.object_types import ObjectType
-from topolog.events.requests import AnyRequest, OutcomeRow, Status, subject_of
+from topolog.events.requests import OutcomeRow, Status
 from topolog.projections import dry_run, forgotten_outcomes, queries
 from topolog.projections.api.answers import API_VERSION, Answers, headers_of, json_response
 from topolog.projections.api.problems import problem
@@ -165,7 +166,7 @@ class Desk:
 
     async def answer(self, asked: AnyRequest, row: OutcomeRow | None, sees: Sees) -> Response:
         """The outcome as HTTP: 200, 409 for a refusal, 202 while it is unknown."""
-        name, subject = asked.id, subject_of(asked)
+        name, subject = asked.id, asked.subject
 
         def answer(reading: Reading, row: OutcomeRow | None) -> Response:
             stands = self._answers.as_of(reading)

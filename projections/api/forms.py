@@ -4,27 +4,18 @@ from typing import Any, Literal
 
 import msgspec
 
-from topolog.events.asked import SUBJECT_CHARS_MAX, RequestId
+from topolog.events.asked import SUBJECT_CHARS_MAX, Request, RequestId
 from topolog.events.errors import BadInput
+from topolog.events.exchange_requests import ExchangeRequested, LossResetRequested
 from topolog.events.group_definition import FIELDS, PARTITIONS_DEFAULT, GroupDefinition, LossPolicy
+from topolog.events.groups import GroupAlterationRequested, GroupCreationRequested, GroupDropRequested
+from topolog.events.lease_terms import LeaseTermsRequested
+from topolog.events.levels import LevelRaiseRequested
+from topolog.events.membership import NodeRemovalRequested
+from topolog.events.metadata import TypeRemovalRequested, UpdateRequested
 from topolog.events.object_types import ObjectType, with_schema
 from topolog.events.requesters import is_of_process
-from topolog.events.requests import (
-    REQUEST_BYTES_MAX,
-    AnyRequest,
-    ExchangeRequested,
-    GroupAlterationRequested,
-    GroupCreationRequested,
-    GroupDropRequested,
-    LeaseTermsRequested,
-    LevelRaiseRequested,
-    LossResetRequested,
-    NodeRemovalRequested,
-    TypeRemovalRequested,
-    UpdateRequested,
-    is_valid,
-    shortened,
-)
+from topolog.events.requests import REQUEST_BYTES_MAX, is_valid, shortened
 from topolog.projections.api import baseline_forms, objects_forms, repair_forms
 from topolog.projections.api.baseline_forms import Ms
 from topolog.projections.api.problems import InvalidParameter, parameter
@@ -159,7 +150,7 @@ def read_form(body: bytes) -> Form:
     return form
 
 
-def to_request(form: Form, name: RequestId, log_id: bytes, actor: str) -> AnyRequest:
+def to_request(form: Form, name: RequestId, log_id: bytes, actor: str) -> Request:
     """The request a form asks for: the same form under the same id gives the same bytes. Raises BadInput."""
     match form:
         case Propose():
@@ -184,7 +175,7 @@ def to_request(form: Form, name: RequestId, log_id: bytes, actor: str) -> AnyReq
 
 def _about_cluster(
     form: RaiseLevel | StartExchange | ChangeTerms, name: RequestId, log_id: bytes, actor: str
-) -> AnyRequest:
+) -> Request:
     match form:
         case RaiseLevel():
             return LevelRaiseRequested(name, log_id, actor, form.reason, form.level)
@@ -196,7 +187,7 @@ def _about_cluster(
 
 def _about_group(
     form: CreateGroup | AlterGroup | DropGroup | ResetGroup, name: RequestId, log_id: bytes, actor: str
-) -> AnyRequest:
+) -> Request:
     match form:
         case CreateGroup():
             return GroupCreationRequested(name, log_id, actor, form.reason, _definition(form))

@@ -17,7 +17,7 @@ from topolog.events.object_definition import (
     Statement,
     Verb,
 )
-from topolog.events.requests import ChangeCancellationRequested, SchemaChangeRequested
+from topolog.events.object_requests import ChangeCancellationRequested, SchemaChangeRequested
 from topolog.projections.api.problems import InvalidParameter
 
 _POSITION_MAX = 2**63 - 1

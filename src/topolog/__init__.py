@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from topolog.events.group_definition import Affinity, LossPolicy
     from topolog.events.group_definition import GroupDefinition as Group
     from topolog.events.ids import NodeId, Position
+    from topolog.events.membership import NodeKind
     from topolog.events.object_definition import (
         Column,
         ColumnAction,
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     )
     from topolog.events.object_types import ObjectType
     from topolog.events.partitions import PartitionState
-    from topolog.events.requests import NodeKind
     from topolog.projections.cli.client import Answer
     from topolog.projections.cli.client import Api as Client
     from topolog.projections.cli.following import WatchEvent
@@ -67,7 +67,7 @@ _OBJECTS = {
     "Move": "topolog.streams.node.views:Move",
     "Node": "topolog.streams.node.client:Node",
     "NodeId": "topolog.events.ids:NodeId",
-    "NodeKind": "topolog.events.requests:NodeKind",
+    "NodeKind": "topolog.events.membership:NodeKind",
     "NodeMetrics": "topolog.streams.node.metrics:NodeMetrics",
     "ObjectKind": "topolog.events.object_definition:ObjectKind",
     "ObjectType": "topolog.events.object_types:ObjectType",

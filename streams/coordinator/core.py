@@ -23,7 +23,7 @@ import msgspec
 
 from topolog.events import membership as m
 from topolog.events import requests as q
-from topolog.events.asked import RequestRef
+from topolog.events.asked import Request, RequestRef
 from topolog.events.asking import digest_of
 from topolog.events.codec import CODEC, Codec, Record
 from topolog.events.decision import Decision
@@ -334,7 +334,7 @@ class Core:
             for _, row in self.state.rows(m.WaitingJoinRow)
         )
 
-    def _decide(self, request: q.AnyRequest, ref: RequestRef, entry: Entry) -> list[Decision]:
+    def _decide(self, request: Request, ref: RequestRef, entry: Entry) -> list[Decision]:
         try:
             if len(entry.value) > q.REQUEST_BYTES_MAX:
                 message = f"A request of {len(entry.value)} bytes is over the limit of {q.REQUEST_BYTES_MAX}."
@@ -347,7 +347,7 @@ class Core:
             return requests.decide(self.state, request, ref, given)
         except Refused as refusal:
             facts, message = q.told_of(refusal.facts, str(refusal))
-            subject = q.shortened(q.subject_of(request))
+            subject = q.shortened(request.subject)
             return [q.RequestRefused(ref, subject, refusal.code, refusal.rule, message, facts)]
 
     @property

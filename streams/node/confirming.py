@@ -5,8 +5,9 @@ from collections.abc import Iterator, Sequence
 from topolog.events.asked import RequestId
 from topolog.events.errors import Overloaded
 from topolog.events.ids import Position
+from topolog.events.object_requests import DeletionsConfirmed
 from topolog.events.objects import ChangeRow
-from topolog.events.requests import DeletionsConfirmed, Status
+from topolog.events.requests import Status
 from topolog.events.state import Key
 from topolog.streams.node.core import NodeCore
 from topolog.streams.node.requesting import OwnRequests

@@ -10,14 +10,15 @@ from concurrent.futures import Future
 
 from topolog.events.asked import UNNUMBERED, RequestId
 from topolog.events.errors import OutcomeUnknown, Refused
+from topolog.events.exchange_requests import LossResetRequested
 from topolog.events.group_definition import GroupDefinition, validate
-from topolog.events.groups import GroupRow, group_row
+from topolog.events.groups import GroupCreationRequested, GroupRow, group_row
 from topolog.events.ids import Position
 from topolog.events.object_definition import Statement
+from topolog.events.object_requests import SchemaChangeRequested
 from topolog.events.objects import ChangeStatus, change_row
 from topolog.events.repair_definition import SessionDefinition
 from topolog.events.repair_requests import SessionRequested
-from topolog.events.requests import GroupCreationRequested, LossResetRequested, SchemaChangeRequested
 from topolog.events.sessions import SessionRow, session
 from topolog.streams.node.session import Session
 from topolog.streams.node.waits import Pending, Waits

@@ -6,7 +6,7 @@ from typing import TypeVar
 import msgspec
 
 from topolog.events import telemetry
-from topolog.events.asked import RequestId, RequestRef
+from topolog.events.asked import Request, RequestId, RequestRef
 from topolog.events.asking import OpenRequests, digest_of, encode_request, refusal_of
 from topolog.events.errors import BadInput, NotAllowed, Refused, TopologError
 from topolog.events.failpoints import reach
@@ -14,7 +14,7 @@ from topolog.events.levels import FIRST_LEVEL
 from topolog.events.log import Headers, LogWriter
 from topolog.events.operations import HINT, is_operation, topic_of
 from topolog.events.requesters import highest_of, operating
-from topolog.events.requests import AnyRequest, OutcomeRow, Status, is_forgotten, outcome_of
+from topolog.events.requests import OutcomeRow, Status, is_forgotten, outcome_of
 from topolog.events.terms import ClusterRow
 from topolog.events.topics import Topic
 from topolog.streams.clock import Clock
@@ -54,7 +54,7 @@ class OwnRequests:
         self._denied: dict[RequestId, NotAllowed] = {}
         self.denials = 0
 
-    def ask(self, request: AnyRequest) -> RequestId:
+    def ask(self, request: Request) -> RequestId:
         """Number a request and append it to the topic of its kind; raises Overloaded, and as `send` does."""
         ids = self._operations if is_operation(request) else self._ids
         with self._asking:
@@ -67,7 +67,7 @@ class OwnRequests:
         with self._asking:
             return self._ids.next_id()
 
-    def send(self, request: AnyRequest) -> None:
+    def send(self, request: Request) -> None:
         """Append a request; it is kept until its outcome is read. Raises BadInput if it is too big, or says what the
         cluster's feature level has no words for."""
         try:

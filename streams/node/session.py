@@ -33,10 +33,10 @@ from topolog.events.ids import Incarnation, NodeId, Offset, Position
 from topolog.events.levels import announced
 from topolog.events.log import Entry, LogReader, LogWriter, OnDelivery
 from topolog.events.lookahead import LookAhead
-from topolog.events.membership import LeaveReason, NodeDied, NodeRow
+from topolog.events.membership import Joiner, JoinRequested, LeaveReason, NodeDied, NodeRow
 from topolog.events.proof import SECRET_BYTES, seal_of, secret_of
 from topolog.events.requesters import joining, requester_of
-from topolog.events.requests import Joiner, JoinRequested, OutcomeRow, Status
+from topolog.events.requests import OutcomeRow, Status
 from topolog.events.single_maps import split_map
 from topolog.events.terms import ClusterRow
 from topolog.events.topics import Topic

@@ -23,6 +23,7 @@ from typing import Any, Self, TypeVar
 
 from topolog.events.asked import RequestId
 from topolog.events.asking import encode_request, refusal_of
+from topolog.events.baseline_requests import ClusterStateRequested
 from topolog.events.cluster_state import ClusterState
 from topolog.events.codec import CODEC
 from topolog.events.errors import BadInput, Refused, Unreachable
@@ -31,8 +32,9 @@ from topolog.events.ids import NOWHERE, Offset, Position
 from topolog.events.log import Entry, Headers, InMemoryLog, LogReader, LogWriter, OnDelivery, Partition
 from topolog.events.membership import NodeRow, Standing
 from topolog.events.object_definition import Statement
+from topolog.events.object_requests import SchemaChangeRequested
 from topolog.events.objects import ChangeStatus, change_row
-from topolog.events.requests import ClusterStateRequested, SchemaChangeRequested, Status, outcome_of
+from topolog.events.requests import Status, outcome_of
 from topolog.events.topics import Topic
 from topolog.streams.clock import Clock, ManualClock
 from topolog.streams.coordinator.driver import Driver, LeaseTerms

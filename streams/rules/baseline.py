@@ -22,19 +22,14 @@ from topolog.events.baseline import (
     cluster_state,
     online,
 )
+from topolog.events.baseline_requests import AutoAdjustRequested, BaselineChangeRequested, BaselineVerb
 from topolog.events.cluster_state import ClusterState, Operation
 from topolog.events.decision import Decision
 from topolog.events.errors import Refused
 from topolog.events.ids import NodeId
 from topolog.events.membership import NodeRow
 from topolog.events.ownership_columns import OwnershipRow
-from topolog.events.requests import (
-    AutoAdjustRequested,
-    BaselineChangeRequested,
-    BaselineVerb,
-    RequestUnchanged,
-    subject_of,
-)
+from topolog.events.requests import RequestUnchanged
 from topolog.events.state import State
 from topolog.events.terms import changed_view
 from topolog.events.views import view_of
@@ -175,7 +170,7 @@ def _change(state: State, request: BaselineChangeRequested, ref: RequestRef) -> 
     if current is None and (left_out := [node for node in online(state) if node not in after]):
         raise _without_baseline(left_out)
     if current is not None and _members(state, after) == current.members:
-        return RequestUnchanged(ref, subject_of(request), None)
+        return RequestUnchanged(ref, request.subject, None)
     _check_dropped(state, before, after, accepts_loss=request.accepts_loss)
     return changed(state, ref, after, Cause.REQUESTED)
 
@@ -277,7 +272,7 @@ def _configure(state: State, request: AutoAdjustRequested, ref: RequestRef) -> D
         facts = {"soft_ms": str(soft_ms), "hard_ms": str(hard_ms)}
         raise Refused("BAD_TIMEOUT", "BA18", message, facts, hint="Name both where the other one does not fit.")
     if (enabled, soft_ms, hard_ms) == (row.enabled, row.soft_ms, row.hard_ms):
-        return RequestUnchanged(ref, subject_of(request), None)
+        return RequestUnchanged(ref, request.subject, None)
     return AutoAdjustConfigured(ref, enabled, soft_ms, hard_ms)
 
 

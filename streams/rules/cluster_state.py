@@ -23,13 +23,14 @@ from topolog.events.baseline import (
     online,
     placed_by,
 )
+from topolog.events.baseline_requests import ClusterStateRequested, HoldRequested, WarmRequested
 from topolog.events.cluster_state import ClusterState
 from topolog.events.decision import Decision
 from topolog.events.errors import Refused
 from topolog.events.exchange import PartitionsLost, open_exchange, queued
 from topolog.events.groups import GroupRow, group_row
 from topolog.events.ids import NodeId, Position, TopologyVersion
-from topolog.events.requests import ClusterStateRequested, HoldRequested, RequestUnchanged, WarmRequested, subject_of
+from topolog.events.requests import RequestUnchanged
 from topolog.events.state import State
 from topolog.events.terms import changed_view
 from topolog.streams.rules import baseline as rules_of_baseline
@@ -47,14 +48,14 @@ def decide(state: State, request: StateRequest, ref: RequestRef) -> list[Decisio
             return [_hold(state, request, ref)]
         case WarmRequested():
             if cluster_state(state).cold_at is None:
-                return [RequestUnchanged(ref, subject_of(request), None)]
+                return [RequestUnchanged(ref, request.subject, None)]
             return [_warmed(state, Cause.REQUESTED, ref)]
 
 
 def _hold(state: State, request: HoldRequested, ref: RequestRef) -> Decision:
     row = cluster_state(state)
     if row.held is request.held:
-        return RequestUnchanged(ref, subject_of(request), None)
+        return RequestUnchanged(ref, request.subject, None)
     if request.harmless and not request.held and not row.is_active:
         message = "The cluster is not as it was when this was asked: by now it is not active, and would go on by this."
         raise Refused("PLAN_IS_OLD", "BA9", message)
@@ -114,12 +115,12 @@ def _change(state: State, request: ClusterStateRequested, ref: RequestRef) -> li
         message = "This coordinator does not know the state that is asked for."
         raise Refused("BAD_REQUEST", "BA4", message, hint="Upgrade the coordinators first.")
     if row.target is target:
-        return [RequestUnchanged(ref, subject_of(request), None)]
+        return [RequestUnchanged(ref, request.subject, None)]
     rules_of_baseline.check_settled(state)
     is_first = target is ClusterState.ACTIVE and baseline(state) is None
     if row.state is target and not is_first:
         is_to_hold = target is ClusterState.INACTIVE and not row.held
-        return [HoldChanged(ref, held=True) if is_to_hold else RequestUnchanged(ref, subject_of(request), None)]
+        return [HoldChanged(ref, held=True) if is_to_hold else RequestUnchanged(ref, request.subject, None)]
     return _started(state, target, Cause.REQUESTED, ref)
 
 

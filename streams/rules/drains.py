@@ -4,12 +4,12 @@ from topolog.events import last_owners, ownership
 from topolog.events.asked import RequestRef
 from topolog.events.baseline import Cause, auto_adjust, baseline, cluster_state, online
 from topolog.events.decision import Decision
-from topolog.events.drains import DrainCancelled, DrainFinished, DrainRow, DrainStarted, is_drained
+from topolog.events.drains import DrainCancelled, DrainFinished, DrainRequested, DrainRow, DrainStarted, is_drained
 from topolog.events.errors import Refused
 from topolog.events.exchange import open_exchange, queued
 from topolog.events.ids import NodeId
 from topolog.events.ownership_columns import OwnershipRow
-from topolog.events.requests import DrainRequested, RequestUnchanged, subject_of
+from topolog.events.requests import RequestUnchanged
 from topolog.events.state import State
 from topolog.events.terms import changed_view
 from topolog.streams.rules import baseline as rules_of_baseline
@@ -26,7 +26,7 @@ def decide(state: State, request: DrainRequested, ref: RequestRef) -> list[Decis
         hint = f"`topolog baseline remove {node}` drops it." if is_away else "See `topolog get nodes`."
         raise Refused("NOT_ONLINE", "BA21", message, {"node": node}, hint=hint)
     if is_drained(state, node) is not request.cancelled:
-        return [RequestUnchanged(ref, subject_of(request), None)]
+        return [RequestUnchanged(ref, request.subject, None)]
     if request.cancelled:
         return [_cancelled(state, node, ref)]
     rules_of_baseline.check_changeable(state)

@@ -48,12 +48,13 @@ from topolog.events.exchange import (
     open_exchange,
     queued,
 )
+from topolog.events.exchange_requests import ExchangeRequest, ExchangeRequested, LossResetRequested
 from topolog.events.groups import GroupRow, LossPolicy, group_row
 from topolog.events.ids import NodeId, Position
 from topolog.events.membership import LeaseStopped, LeaveReason, NodeRow, Standing
 from topolog.events.ownership import NodeNumber
 from topolog.events.ownership_columns import OwnershipRow
-from topolog.events.requests import ExchangeRequested, LossResetRequested, RequestUnchanged, subject_of
+from topolog.events.requests import RequestUnchanged
 from topolog.events.state import State
 from topolog.events.terms import changed_view
 from topolog.streams.rules import cluster_state as rules_of_cluster
@@ -89,7 +90,7 @@ class _Look(msgspec.Struct, frozen=True):
     maps: frozenset[NodeId]
 
 
-def decide(state: State, request: LossResetRequested | ExchangeRequested, ref: RequestRef) -> list[Decision]:
+def decide(state: State, request: ExchangeRequest, ref: RequestRef) -> list[Decision]:
     """The decision that answers the request; raises Refused and changes nothing."""
     match request:
         case LossResetRequested():
@@ -160,7 +161,7 @@ def _reset(state: State, request: LossResetRequested, ref: RequestRef) -> Decisi
         hint = "See `topolog get groups`."
         raise Refused("GROUP_UNKNOWN", "EX1", f"There is no group {request.name!r}.", hint=hint)
     if not any(ownership.lost_in(row) for row in _rows(state, group)):
-        return RequestUnchanged(ref, subject_of(request), None)
+        return RequestUnchanged(ref, request.subject, None)
     return ExchangeQueued(ref, TriggerType.LOSS_RESET, group.name, changed_view(state))
 
 

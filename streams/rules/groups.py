@@ -9,14 +9,18 @@ from topolog.events.asked import RequestRef
 from topolog.events.decision import Decision
 from topolog.events.errors import Refused
 from topolog.events.group_definition import Affinity, BadGroup, GroupDefinition, LossPolicy, lost_by, validate
-from topolog.events.groups import GroupAltered, GroupCreated, GroupDropped, GroupRow, group_row
-from topolog.events.requests import (
+from topolog.events.groups import (
     GroupAlterationRequested,
+    GroupAltered,
+    GroupCreated,
     GroupCreationRequested,
+    GroupDropped,
     GroupDropRequested,
-    RequestUnchanged,
-    subject_of,
+    GroupRequest,
+    GroupRow,
+    group_row,
 )
+from topolog.events.requests import RequestUnchanged
 from topolog.events.state import State
 from topolog.events.terms import changed_view, cluster
 
@@ -26,8 +30,6 @@ NEVER_CHANGES = ("partitions", "persistent")
 """What a group is for its whole life: where a key belongs, and whether copies outlive their process."""
 
 _MAKE_ANEW = "Choose another name; or drop it, with all its data, and create it anew."
-
-GroupRequest = GroupCreationRequested | GroupAlterationRequested | GroupDropRequested
 
 
 def decide(state: State, request: GroupRequest, ref: RequestRef) -> list[Decision]:
@@ -60,7 +62,7 @@ def _create(state: State, request: GroupCreationRequested, ref: RequestRef) -> D
         return GroupCreated(ref, cluster(state).next_group, wanted, changed_view(state))
     facts = differences(row.definition, wanted)
     if not facts:
-        return RequestUnchanged(ref, subject_of(request), None)
+        return RequestUnchanged(ref, request.subject, None)
     message = f"There is a group {row.name!r} already, and it is another one: {_listed(facts)}."
     hint = f"`topolog alter group {row.name}` changes it." if facts.keys().isdisjoint(NEVER_CHANGES) else _MAKE_ANEW
     raise Refused("GROUP_EXISTS", "EX1", message, facts, hint=hint)
@@ -75,7 +77,7 @@ def _alter(state: State, request: GroupAlterationRequested, ref: RequestRef) -> 
         message = f"Group {row.name!r} keeps for its whole life: {_listed(fixed)}."
         raise Refused("GROUP_FIXED", "EX2", message, fixed, hint=_MAKE_ANEW)
     if not facts:
-        return RequestUnchanged(ref, subject_of(request), None)
+        return RequestUnchanged(ref, request.subject, None)
     _check(wanted)
     if request.harmless and (lost := lost_by(row.definition, wanted)):
         message = (

@@ -4,8 +4,8 @@ from topolog.events.asked import RequestRef
 from topolog.events.decision import Decision
 from topolog.events.errors import Refused
 from topolog.events.ids import Position
-from topolog.events.lease_terms import LeaseTermsChanged, LeaseTermsConfirmed, contradictions
-from topolog.events.requests import LeaseTermsRequested, RequestUnchanged, subject_of
+from topolog.events.lease_terms import LeaseTermsChanged, LeaseTermsConfirmed, LeaseTermsRequested, contradictions
+from topolog.events.requests import RequestUnchanged
 from topolog.events.state import State
 from topolog.events.terms import cluster
 
@@ -16,7 +16,7 @@ def decide(state: State, request: LeaseTermsRequested, ref: RequestRef) -> list[
     fence_ms = row.fence_ms if request.fence_ms is None else request.fence_ms
     margin_ms = row.margin_ms if request.margin_ms is None else request.margin_ms
     if (fence_ms, margin_ms) == (row.fence_ms, row.margin_ms):
-        return [RequestUnchanged(ref, subject_of(request), None)]
+        return [RequestUnchanged(ref, request.subject, None)]
     given = {"fence_ms": fence_ms, "margin_ms": margin_ms, "heartbeat_ms": row.heartbeat_ms}
     names = (f"the {name.removesuffix('_ms')} ({value} ms)" for name, value in given.items())
     if broken := contradictions(fence_ms, margin_ms, row.heartbeat_ms, *names):

@@ -5,9 +5,9 @@ from collections.abc import Iterable, Mapping
 from topolog.events.asked import RequestRef
 from topolog.events.decision import Decision
 from topolog.events.errors import Refused
-from topolog.events.levels import FeatureLevelRaised, level_of
-from topolog.events.membership import WaitingJoinRow, members
-from topolog.events.requests import Joiner, LevelRaiseRequested, RequestUnchanged, subject_of
+from topolog.events.levels import FeatureLevelRaised, LevelRaiseRequested, level_of
+from topolog.events.membership import Joiner, WaitingJoinRow, members
+from topolog.events.requests import RequestUnchanged
 from topolog.events.state import State
 from topolog.events.terms import cluster
 
@@ -16,7 +16,7 @@ def decide(state: State, request: LevelRaiseRequested, ref: RequestRef, newest: 
     """The decision that answers the request; raises Refused and changes nothing. `newest`: what the leader knows."""
     in_force = cluster(state).feature_level
     if request.level == in_force:
-        return [RequestUnchanged(ref, subject_of(request), None)]
+        return [RequestUnchanged(ref, request.subject, None)]
     if request.level < in_force:
         message = (
             f"Feature level {in_force} is in force, and what is written at it stays in the log: levels never fall."

@@ -12,14 +12,19 @@ from topolog.events.ids import NOWHERE, Incarnation, NodeId, Position, Slot, Top
 from topolog.events.membership import (
     FENCING,
     Blocked,
+    Joiner,
+    JoinRequested,
     JoinWaiting,
     JoinWithdrawn,
     LeaseRow,
     LeasesRenewed,
     LeaseStopped,
     LeaveReason,
+    MembershipRequest,
     NodeJoined,
+    NodeKind,
     NodeLeft,
+    NodeRemovalRequested,
     NodeRow,
     Standing,
     WaitingJoinRow,
@@ -29,16 +34,7 @@ from topolog.events.membership import (
 )
 from topolog.events.names import is_name, is_printable, node_id
 from topolog.events.proof import Life, seal_of
-from topolog.events.requests import (
-    Joiner,
-    JoinRequested,
-    NodeKind,
-    NodeRemovalRequested,
-    RequestRefused,
-    RequestUnchanged,
-    shortened,
-    told_of,
-)
+from topolog.events.requests import RequestRefused, RequestUnchanged, shortened, told_of
 from topolog.events.state import State
 from topolog.events.terms import cluster
 from topolog.events.views import DiskRow, Kinship, Past, after_life
@@ -75,7 +71,7 @@ Hearing = Mapping[NodeId, Heard]
 
 def decide(
     state: State,
-    request: JoinRequested | NodeRemovalRequested,
+    request: MembershipRequest,
     ref: RequestRef,
     appended_at_ms: int,
     dead: Collection[Life] = (),

@@ -6,20 +6,23 @@ from topolog.events.asked import RequestRef
 from topolog.events.decision import Decision
 from topolog.events.errors import BadInput, MergeConflict, Refused
 from topolog.events.ids import Position, TypeId, Version
-from topolog.events.membership import NodeRow
+from topolog.events.membership import DeclaredType, NodeRow
 from topolog.events.metadata import (
     MetadataRemoveAccepted,
     MetadataRemoveProposed,
+    MetadataRequest,
     MetadataUpdateAccepted,
     MetadataUpdateProposed,
     MetadataUpdateRejected,
     ProposalRow,
     RemovalRow,
+    TypeRemovalRequested,
+    UpdateRequested,
     floor_of,
     type_row,
 )
 from topolog.events.object_types import DEFINITION_BYTES_MAX, ObjectType, merge, size_bytes, validate
-from topolog.events.requests import DeclaredType, RequestUnchanged, TypeRemovalRequested, UpdateRequested
+from topolog.events.requests import RequestUnchanged
 from topolog.events.state import State
 from topolog.streams.rules.allowed import check
 from topolog.streams.rules.verdict import Reports, proceeds, verdict
@@ -28,7 +31,7 @@ ACCEPTED_MAX = 1_000
 """Acceptances in one set; the rest follow in the next."""
 
 
-def decide(state: State, request: UpdateRequested | TypeRemovalRequested, ref: RequestRef) -> list[Decision]:
+def decide(state: State, request: MetadataRequest, ref: RequestRef) -> list[Decision]:
     """The decisions that answer the request; raises Refused and changes nothing."""
     match request:
         case UpdateRequested():

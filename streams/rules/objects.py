@@ -24,6 +24,12 @@ from topolog.events.object_definition import (
     object_of,
     size_bytes,
 )
+from topolog.events.object_requests import (
+    ChangeCancellationRequested,
+    DeletionsConfirmed,
+    ObjectRequest,
+    SchemaChangeRequested,
+)
 from topolog.events.objects import (
     CHANGES_KEPT,
     ChangeRow,
@@ -36,15 +42,7 @@ from topolog.events.objects import (
     change_row,
     claims_of,
 )
-from topolog.events.requests import (
-    ChangeCancellationRequested,
-    DeletionsConfirmed,
-    RequestUnchanged,
-    SchemaChangeRequested,
-    shortened,
-    subject_of,
-    told_of,
-)
+from topolog.events.requests import RequestUnchanged, shortened, told_of
 from topolog.events.state import State
 from topolog.streams.rules.allowed import CODE, RULE, is_allowed, only_revokes, sentence
 from topolog.streams.rules.deadlines import Deadline
@@ -68,9 +66,7 @@ Blocks = Mapping[NodeId, tuple[Incarnation, Blocked]]
 _KEY = "change/"
 
 
-def decide(
-    state: State, request: SchemaChangeRequested | ChangeCancellationRequested | DeletionsConfirmed, ref: RequestRef
-) -> list[Decision]:
+def decide(state: State, request: ObjectRequest, ref: RequestRef) -> list[Decision]:
     """The decision that answers the request; raises Refused and changes nothing."""
     match request:
         case SchemaChangeRequested():
@@ -196,7 +192,7 @@ def _cancel(state: State, request: ChangeCancellationRequested, ref: RequestRef)
         message = f"There is no change {request.change}, or it is long over."
         raise Refused("CHANGE_UNKNOWN", "TA21", message, {"change": str(request.change)})
     if row.status is ChangeStatus.ROLLED_BACK:
-        return RequestUnchanged(ref, subject_of(request), None)
+        return RequestUnchanged(ref, request.subject, None)
     if not row.is_open:
         message = f"Change {row.number} is committed; what it has done can be changed back, and not taken back."
         raise Refused("CHANGE_COMMITTED", "TA21", message, {"change": str(row.number)})
@@ -212,7 +208,7 @@ def _confirm(state: State, request: DeletionsConfirmed, ref: RequestRef) -> Deci
     rows = [change_row(state, number) for number in dict.fromkeys(request.changes)]
     numbers = tuple(row.number for row in rows if row and node.node in row.undeleted)
     if not numbers:
-        return RequestUnchanged(ref, subject_of(request), None)
+        return RequestUnchanged(ref, request.subject, None)
     return DataDeletionConfirmed(ref, node.node, node.incarnation, numbers)
 
 

@@ -17,10 +17,9 @@ from topolog.events.drains import is_drained
 from topolog.events.groups import GroupRow, group_row
 from topolog.events.ids import NodeId
 from topolog.events.last_owners import owns
-from topolog.events.membership import NodeRow, Standing, members
+from topolog.events.membership import NodeKind, NodeRow, Standing, members
 from topolog.events.ownership import NodeNumber, Wanted
 from topolog.events.ownership_columns import NOBODY, Columns, OwnershipRow, any_copy, compact
-from topolog.events.requests import NodeKind
 from topolog.events.state import State
 from topolog.streams.rules.affinity import Candidate, Indexes
 from topolog.streams.rules.outcome import Ask

@@ -32,7 +32,7 @@ from topolog.events.repair_tasks import (
 from topolog.events.repair_turns import SCANS
 from topolog.events.replica import REPLICAS_MAX
 from topolog.events.replicas import replica
-from topolog.events.requests import RequestUnchanged, shortened, subject_of
+from topolog.events.requests import RequestUnchanged, shortened
 from topolog.events.sessions import SegmentRow, SessionRow, segment, session, task_of
 from topolog.events.state import State
 from topolog.events.token_range import RING, Ranges, contains, union
@@ -82,7 +82,7 @@ def _reported(state: State, request: TaskReported, ref: RequestRef) -> list[Deci
         _check_result(row, request.task.replica, request.result)
         return [TaskCompleted(ref, request.task, request.result)]
     if told_rows <= task.rows and request.bytes <= task.bytes:
-        return [RequestUnchanged(ref, subject_of(request), None)]
+        return [RequestUnchanged(ref, request.subject, None)]
     return [TaskProgressed(ref, request.task, max(told_rows, task.rows), max(request.bytes, task.bytes))]
 
 
@@ -97,7 +97,7 @@ def _repeated(request: TaskReported, ref: RequestRef, row: SegmentRow, task: Tas
     assert row.step is not None
     if request.result is not None and task.result is not None:
         if request.result == task.result:
-            return RequestUnchanged(ref, subject_of(request), None)
+            return RequestUnchanged(ref, request.subject, None)
         if row.step.kind is TaskKind.LEAVES and request.result.digest != task.result.digest:
             message = "Two trees were sent for one attempt at one read point, and they differ."
             return TaskFailed(ref, request.task, "TREE_CONFLICT", message, task.rows)
@@ -134,7 +134,7 @@ def _compared(state: State, request: ComparisonReported, ref: RequestRef) -> lis
     known = next((each for each in row.pairs if (each.left, each.right) == (pair.left, pair.right)), None)
     if known is not None:
         if known == pair:
-            return [RequestUnchanged(ref, subject_of(request), None)]
+            return [RequestUnchanged(ref, request.subject, None)]
         raise _late("This pair has been compared already.")
     is_asked = (pair.left, pair.right) in pairs(owner, row)
     counts = 0 <= pair.leaves <= pair.leaves_compared <= RING and 0 <= pair.leaf_rows_max <= pair.rows <= COUNT_MAX
@@ -151,7 +151,7 @@ def _found(state: State, request: FindingsReported, ref: RequestRef) -> list[Dec
     findings = request.findings
     if row.found_in == request.step:
         if row.found == findings:
-            return [RequestUnchanged(ref, subject_of(request), None)]
+            return [RequestUnchanged(ref, request.subject, None)]
         raise _late("These rows have been compared already.")
     if not (_are_sound(row, findings) and all(_may_be_sent(owner, row, copy) for copy in findings.copies)):
         raise Refused("BAD_REPORT", "RE6", "The findings cannot be right.")

@@ -26,7 +26,7 @@ from topolog.events.repair_requests import SessionAbortRequested, SessionAlterat
 from topolog.events.repair_tasks import RANGES_MAX
 from topolog.events.replica import REPLICAS_MAX, ReplicaDefinition
 from topolog.events.replicas import replica, replicas_of
-from topolog.events.requests import RequestUnchanged, shortened, subject_of
+from topolog.events.requests import RequestUnchanged, shortened
 from topolog.events.sessions import (
     SegmentRow,
     SegmentStatus,
@@ -312,7 +312,7 @@ def altered(state: State, request: SessionAlterationRequested, ref: RequestRef) 
     asked = (request.paused, request.intensity, request.parallel)
     now = (row.paused, row.definition.intensity, row.definition.parallel)
     if all(new is None or new == old for new, old in zip(asked, now, strict=True)):
-        return [RequestUnchanged(ref, subject_of(request), None)]
+        return [RequestUnchanged(ref, request.subject, None)]
     return [SessionAltered(ref, row.number, *asked)]
 
 
@@ -321,11 +321,11 @@ def aborted(state: State, request: SessionAbortRequested, ref: RequestRef) -> li
     if request.session is None:
         rows = open_sessions(state)
         if not rows:
-            return [RequestUnchanged(ref, subject_of(request), None)]
+            return [RequestUnchanged(ref, request.subject, None)]
     else:
         row = session(state, request.session)
         if row is not None and row.status is SessionStatus.ABORTED:
-            return [RequestUnchanged(ref, subject_of(request), None)]
+            return [RequestUnchanged(ref, request.subject, None)]
         rows = [_open(state, request.session)]
     said = request.reason or "asked for"
     ends = [concluded(state, row, SessionStatus.ABORTED, "ABORTED", shortened(f"Aborted: {said}")) for row in rows]

@@ -8,7 +8,7 @@ from topolog.events.repair_requests import ReplicaDeclarationRequested, ReplicaW
 from topolog.events.repair_tasks import RANGES_MAX
 from topolog.events.replica import REPLICAS_MAX, ReplicaDefinition
 from topolog.events.replicas import ReplicaDeclared, ReplicaWithdrawn, replica, replicas_of
-from topolog.events.requests import RequestUnchanged, subject_of
+from topolog.events.requests import RequestUnchanged
 from topolog.events.state import State
 from topolog.events.token_range import union
 from topolog.events.tree_spec import BOUNDARIES_MAX
@@ -35,7 +35,7 @@ def _declared(state: State, request: ReplicaDeclarationRequested, ref: RequestRe
     _check(definition)
     row = replica(state, definition.table, definition.name)
     if row is not None and (row.definition, row.life) == (definition, request.life):
-        return [RequestUnchanged(ref, subject_of(request), None)]
+        return [RequestUnchanged(ref, request.subject, None)]
     if row is None and len(replicas_of(state, definition.table)) >= REPLICAS_MAX:
         message = f"Table {definition.table!r} has {REPLICAS_MAX} replicas, and more are not compared."
         raise Refused("TOO_MANY_REPLICAS", "RE28", message)
@@ -69,5 +69,5 @@ def _withdrawn(state: State, request: ReplicaWithdrawalRequested, ref: RequestRe
     """Nobody serves it any more; another life's word is no longer about it."""
     row = replica(state, request.table, request.name)
     if row is None or (request.life is not None and row.life != request.life):
-        return [RequestUnchanged(ref, subject_of(request), None)]
+        return [RequestUnchanged(ref, request.subject, None)]
     return [ReplicaWithdrawn(ref, request.table, request.name)]

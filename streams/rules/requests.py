@@ -8,11 +8,25 @@ from typing import Any
 
 import msgspec
 
-from topolog.events import requests as q
 from topolog.events.asked import Request, RequestRef
+from topolog.events.baseline_requests import (
+    AutoAdjustRequested,
+    BaselineChangeRequested,
+    ClusterStateRequested,
+    HoldRequested,
+    WarmRequested,
+)
 from topolog.events.codec import CODEC
 from topolog.events.decision import Decision
+from topolog.events.drains import DrainRequested
+from topolog.events.exchange_requests import ExchangeRequested, LossResetRequested
+from topolog.events.groups import GroupAlterationRequested, GroupCreationRequested, GroupDropRequested
 from topolog.events.ids import Position
+from topolog.events.lease_terms import LeaseTermsRequested
+from topolog.events.levels import LevelRaiseRequested
+from topolog.events.membership import MembershipRequest
+from topolog.events.metadata import TypeRemovalRequested, UpdateRequested
+from topolog.events.object_requests import ChangeCancellationRequested, DeletionsConfirmed, SchemaChangeRequested
 from topolog.events.proof import Life
 from topolog.events.repair_requests import RepairRequest
 from topolog.events.state import State
@@ -42,7 +56,7 @@ class Circumstances(msgspec.Struct, frozen=True):
     newest_level: int = CODEC.newest_level
 
 
-def decide(state: State, request: q.AnyRequest, ref: RequestRef, given: Circumstances) -> list[Decision]:
+def decide(state: State, request: Request, ref: RequestRef, given: Circumstances) -> list[Decision]:
     """The decisions that answer the request; raises Refused and changes nothing, also where the state of the cluster
     forbids what the rules would decide."""
     decided = _decided(state, request, ref, given)
@@ -50,10 +64,10 @@ def decide(state: State, request: q.AnyRequest, ref: RequestRef, given: Circumst
     return decided
 
 
-def _decided(state: State, request: q.AnyRequest, ref: RequestRef, given: Circumstances) -> list[Decision]:
-    if isinstance(request, q.JoinRequested | q.NodeRemovalRequested):
+def _decided(state: State, request: Request, ref: RequestRef, given: Circumstances) -> list[Decision]:
+    if isinstance(request, MembershipRequest):
         return membership.decide(state, request, ref, given.appended_at_ms, given.dead, end=given.end)
-    if isinstance(request, q.LevelRaiseRequested):
+    if isinstance(request, LevelRaiseRequested):
         return levels.decide(state, request, ref, given.newest_level)
     if isinstance(request, RepairRequest):
         return repair.decide(state, request, ref, given.end, given.appended_at_ms)
@@ -61,21 +75,21 @@ def _decided(state: State, request: q.AnyRequest, ref: RequestRef, given: Circum
 
 
 _RULES: Mapping[type[Request], Callable[[State, Any, RequestRef], list[Decision]]] = {
-    q.UpdateRequested: metadata.decide,
-    q.TypeRemovalRequested: metadata.decide,
-    q.GroupCreationRequested: groups.decide,
-    q.GroupAlterationRequested: groups.decide,
-    q.GroupDropRequested: groups.decide,
-    q.LossResetRequested: exchange.decide,
-    q.ExchangeRequested: exchange.decide,
-    q.ClusterStateRequested: cluster_state.decide,
-    q.HoldRequested: cluster_state.decide,
-    q.WarmRequested: cluster_state.decide,
-    q.BaselineChangeRequested: baseline.decide,
-    q.AutoAdjustRequested: baseline.decide,
-    q.DrainRequested: drains.decide,
-    q.LeaseTermsRequested: lease_terms.decide,
-    q.SchemaChangeRequested: objects.decide,
-    q.ChangeCancellationRequested: objects.decide,
-    q.DeletionsConfirmed: objects.decide,
+    UpdateRequested: metadata.decide,
+    TypeRemovalRequested: metadata.decide,
+    GroupCreationRequested: groups.decide,
+    GroupAlterationRequested: groups.decide,
+    GroupDropRequested: groups.decide,
+    LossResetRequested: exchange.decide,
+    ExchangeRequested: exchange.decide,
+    ClusterStateRequested: cluster_state.decide,
+    HoldRequested: cluster_state.decide,
+    WarmRequested: cluster_state.decide,
+    BaselineChangeRequested: baseline.decide,
+    AutoAdjustRequested: baseline.decide,
+    DrainRequested: drains.decide,
+    LeaseTermsRequested: lease_terms.decide,
+    SchemaChangeRequested: objects.decide,
+    ChangeCancellationRequested: objects.decide,
+    DeletionsConfirmed: objects.decide,
 }

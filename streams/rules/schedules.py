@@ -8,7 +8,7 @@ from topolog.events.errors import Refused
 from topolog.events.ids import Position
 from topolog.events.names import is_name
 from topolog.events.repair_requests import ScheduleDropRequested, ScheduleRequested
-from topolog.events.requests import RequestUnchanged, shortened, subject_of
+from topolog.events.requests import RequestUnchanged, shortened
 from topolog.events.schedules import ScheduleDropped, SchedulePostponed, ScheduleRow, ScheduleSet
 from topolog.events.sessions import open_sessions
 from topolog.events.state import State
@@ -29,12 +29,12 @@ def decide(state: State, request: ScheduleRequested | ScheduleDropRequested, ref
     row = state.get(ScheduleRow, request.name)
     match request:
         case ScheduleDropRequested():
-            return [ScheduleDropped(ref, request.name) if row else RequestUnchanged(ref, subject_of(request), None)]
+            return [ScheduleDropped(ref, request.name) if row else RequestUnchanged(ref, request.subject, None)]
         case ScheduleRequested():
             _check(state, request, is_new=row is None)
             asked = (request.definition, request.every_ms, request.paused)
             if row is not None and (row.definition, row.every_ms, row.paused) == asked:
-                return [RequestUnchanged(ref, subject_of(request), None)]
+                return [RequestUnchanged(ref, request.subject, None)]
             return [ScheduleSet(ref, request.name, *asked)]
 
 

@@ -8,12 +8,14 @@ Pure: the broker has judged who may write the topic, the record says the rest.
 """
 
 from topolog.events import requests as q
-from topolog.events.asked import SUBJECT_CHARS_MAX
+from topolog.events.asked import SUBJECT_CHARS_MAX, Request
 from topolog.events.codec import Record
 from topolog.events.errors import Refused
 from topolog.events.ids import NodeId
-from topolog.events.membership import Heartbeat, NodeDied, NodeRow, known_seal
+from topolog.events.membership import Heartbeat, JoinRequested, NodeDied, NodeRow, known_seal
+from topolog.events.metadata import UpdateRequested
 from topolog.events.names import is_name
+from topolog.events.object_requests import DeletionsConfirmed
 from topolog.events.operations import CODE, HINT, is_a_node_s, is_operation
 from topolog.events.proof import SECRET_BYTES, seal_of
 from topolog.events.requesters import AHEAD_MAX, highest_of, is_of
@@ -34,9 +36,9 @@ class DeadLetter(Exception):
         self.reason = reason
 
 
-def require_request(state: State, record: Record, topic: Topic) -> q.AnyRequest:
+def require_request(state: State, record: Record, topic: Topic) -> Request:
     """This record of the topic as a request that gets its outcome; raises DeadLetter if it is none."""
-    if not isinstance(record, q.AnyRequest) or not q.is_valid(record.id):
+    if not isinstance(record, Request) or not q.is_valid(record.id):
         raise DeadLetter(f"a {type(record).__name__} with this id is no request")
     if topic is not Topic.OPERATIONS:
         _require_own_number(state, record)
@@ -67,7 +69,7 @@ def require_map(record: Record) -> SinglePartitionMap:
     return record
 
 
-def require_allowed(state: State, request: q.AnyRequest, topic: Topic) -> None:
+def require_allowed(state: State, request: Request, topic: Topic) -> None:
     """Raise Refused for what is taken from `operations` alone, or from nodes that have joined."""
     if topic is Topic.OPERATIONS:
         return
@@ -79,13 +81,13 @@ def require_allowed(state: State, request: q.AnyRequest, topic: Topic) -> None:
         raise Refused("NEVER_JOINED", "K21", message, hint="It joins first.")
 
 
-def actor(request: q.AnyRequest, topic: Topic) -> str:
+def actor(request: Request, topic: Topic) -> str:
     """Who asks, as the log shows it: a node may have the name of an operator, and is not to be taken for it."""
     name = request.actor or request.id.requester
     return name if topic is Topic.OPERATIONS else f"{NODE_PREFIX}{name}"
 
 
-def _require_own_number(state: State, request: q.AnyRequest) -> None:
+def _require_own_number(state: State, request: Request) -> None:
     requester, sequence = request.id.requester, request.id.sequence
     for name in _signed(request):
         if not is_of(requester, name):
@@ -102,13 +104,13 @@ def _require_secret(state: State, sign: Heartbeat | NodeDied) -> None:
         raise DeadLetter(f"a {type(sign).__name__} that ends a life and does not show its secret")
 
 
-def _signed(request: q.AnyRequest) -> tuple[str, ...]:
+def _signed(request: Request) -> tuple[str, ...]:
     """In whose name the request is made: each of these is to be the same."""
     match request:
-        case q.JoinRequested():
+        case JoinRequested():
             return (request.actor, request.joiner.node)
-        case q.UpdateRequested() if request.node is not None:
+        case UpdateRequested() if request.node is not None:
             return (request.actor, request.node)
-        case q.DeletionsConfirmed():
+        case DeletionsConfirmed():
             return (request.actor, request.node)
     return (request.actor,)

@@ -15,9 +15,8 @@ from collections.abc import Collection, Iterator, Mapping
 import msgspec
 
 from topolog.events.ids import NOWHERE, Incarnation, NodeId, Position
-from topolog.events.membership import FENCING, NodeRow, Standing
+from topolog.events.membership import FENCING, NodeKind, NodeRow, Standing
 from topolog.events.metadata import Evidence
-from topolog.events.requests import NodeKind
 from topolog.events.state import State
 
 Reports = Mapping[NodeId, tuple[Incarnation, Position]]

@@ -7,7 +7,8 @@ from topolog.events import exchange as x
 from topolog.events import membership as m
 from topolog.events import ownership as o
 from topolog.events import requests as q
-from topolog.events.asked import RequestId
+from topolog.events.asked import Request, RequestId
+from topolog.events.baseline_requests import BaselineChangeRequested
 from topolog.events.cluster_state import ClusterState
 from topolog.events.drains import DrainFinished, is_drained
 from topolog.events.groups import GroupRow, group_row
@@ -27,7 +28,7 @@ from topolog.streams.simulation.world import World
 
 _FASTEST = 1_000_000 + DRIFT_PPM_MAX
 
-Requests = Mapping[RequestId, q.AnyRequest]
+Requests = Mapping[RequestId, Request]
 
 
 class BaselineChecks:
@@ -145,7 +146,7 @@ class BaselineChecks:
 
     def _check_refusal(self, refused: q.RequestRefused, requests: Requests) -> None:
         request = requests[RequestId(refused.request.requester, refused.request.sequence)]
-        assert isinstance(request, q.JoinRequested)
+        assert isinstance(request, m.JoinRequested)
         disk = self._disk_of(request.joiner.incarnation)
         lived = disk.lived.items() if disk else ()
         if not any(name in self._world.common and at > self._world.common[name] for name, at in lived):
@@ -167,7 +168,7 @@ class BaselineChecks:
 
     def _goes_on(self, event: object) -> bool:
         """Whether a request was granted, but for the joining of a client."""
-        if isinstance(event, m.NodeJoined) and event.joiner.kind is q.NodeKind.CLIENT:
+        if isinstance(event, m.NodeJoined) and event.joiner.kind is m.NodeKind.CLIENT:
             return False
         ref = getattr(event, "request", None)
         row = None if ref is None else q.outcome_of(self._ledger.state, ref)
@@ -195,7 +196,7 @@ class BaselineChecks:
         match changed.cause:
             case b.Cause.REQUESTED if changed.request is not None:
                 request = requests[RequestId(changed.request.requester, changed.request.sequence)]
-                accepts_loss = isinstance(request, q.BaselineChangeRequested) and request.accepts_loss
+                accepts_loss = isinstance(request, BaselineChangeRequested) and request.accepts_loss
             case b.Cause.REQUESTED:
                 is_first = any(isinstance(each, b.StateChangeStarted) and each.request for each in events)
                 _require(is_first and changed.number == 0, changed)

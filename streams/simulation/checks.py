@@ -15,7 +15,7 @@ from topolog.events import groups as g
 from topolog.events import membership as m
 from topolog.events import metadata as md
 from topolog.events import requests as q
-from topolog.events.asked import RequestId
+from topolog.events.asked import Request, RequestId
 from topolog.events.asking import digest_of
 from topolog.events.codec import CODEC
 from topolog.events.ids import NOWHERE, Incarnation, NodeId, TopologyVersion
@@ -70,7 +70,7 @@ class Checks:
     def __init__(self, world: World) -> None:
         self.ledger = Ledger()
         self.asked: dict[RequestId, bytes] = {}
-        self.requests: dict[RequestId, q.AnyRequest] = {}
+        self.requests: dict[RequestId, Request] = {}
         self.answered: dict[RequestId, Standing] = {}
         self._lies: dict[RequestId, set[bytes]] = {}
         self.left: list[m.NodeLeft] = []
@@ -202,7 +202,7 @@ class Checks:
 
     def _note_request(self, entry: Entry, author: str) -> None:
         request = CODEC.decode(entry.value)
-        assert isinstance(request, q.AnyRequest)
+        assert isinstance(request, Request)
         digest = digest_of(entry.value)
         # Operators ask for nothing there: they repeat what they find. A copy of a log has the records of another one's.
         is_again = entry.topic is Topic.REQUESTS and author in {each.operator.name for each in self._world.site.worlds}
@@ -276,7 +276,7 @@ class Checks:
         match event:
             case _ if is_minor:
                 self._view = TopologyVersion(self._view.major, self._view.minor + 1)
-            case m.NodeJoined() if event.joiner.kind is q.NodeKind.SERVER:
+            case m.NodeJoined() if event.joiner.kind is m.NodeKind.SERVER:
                 self._view = TopologyVersion(self._view.major + 1, 0)
             case m.NodeLeft() if self._is_server(event.node):
                 self._view = TopologyVersion(self._view.major + 1, 0)
@@ -285,7 +285,7 @@ class Checks:
 
     def _is_server(self, node: NodeId) -> bool:
         row = self.ledger.state.get(m.NodeRow, node)
-        return row is not None and row.kind is q.NodeKind.SERVER
+        return row is not None and row.kind is m.NodeKind.SERVER
 
     def _check_group(self, event: g.GroupEvent) -> None:
         match event:

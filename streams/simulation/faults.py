@@ -10,11 +10,13 @@ from enum import Enum
 
 import msgspec
 
-from topolog.events import requests as q
 from topolog.events.asked import Request
 from topolog.events.codec import CODEC
+from topolog.events.exchange_requests import ExchangeRequested, LossResetRequested
 from topolog.events.group_definition import Affinity, GroupDefinition
-from topolog.events.membership import FENCING
+from topolog.events.groups import GroupAlterationRequested, GroupCreationRequested, GroupDropRequested
+from topolog.events.membership import FENCING, NodeRemovalRequested
+from topolog.events.metadata import TypeRemovalRequested, UpdateRequested
 from topolog.events.object_types import ObjectType
 from topolog.events.topics import REQUEST_TOPICS, Topic
 from topolog.streams.node.core import Phase
@@ -329,9 +331,9 @@ def _remove(world: World, act: Act, draw: random.Random) -> None:
         name = draw.choice(world.node_names)
         if FENCING not in world.site.joiners[name].capabilities:
             world.stop(name, act.duration_ms)  # nothing else ends its lease
-        world.operator.send(q.NodeRemovalRequested(request_id, log_id, "op", "drill", name))
+        world.operator.send(NodeRemovalRequested(request_id, log_id, "op", "drill", name))
     else:
-        world.operator.send(q.TypeRemovalRequested(request_id, log_id, "op", "drill", f"T{draw.randrange(3)}"))
+        world.operator.send(TypeRemovalRequested(request_id, log_id, "op", "drill", f"T{draw.randrange(3)}"))
 
 
 def _repeat(world: World, draw: random.Random) -> None:
@@ -358,7 +360,7 @@ def _propose(world: World, draw: random.Random) -> None:
     based_on = draw.choice((0, 0, 0, 1, 2))
     members = [node for node in world.nodes if node.session.core.phase is Phase.MEMBER and not world.is_paused(node)]
     if not members or draw.random() < 0.2:
-        world.operator.send(q.UpdateRequested(world.operator.next_id(), log_id, "op", "", definition, based_on))
+        world.operator.send(UpdateRequested(world.operator.next_id(), log_id, "op", "", definition, based_on))
         return
     _send_as(draw.choice(members), definition, based_on, stale=draw.random() < 0.1)
 
@@ -369,9 +371,7 @@ def _send_as(node: NodeProcess, definition: ObjectType, based_on: int, *, stale:
     assert log_id is not None
     incarnation = session.core.incarnation ^ stale
     session.requests.send(
-        q.UpdateRequested(
-            session.requests.next_id(), log_id, node.name, "", definition, based_on, node.name, incarnation
-        )
+        UpdateRequested(session.requests.next_id(), log_id, node.name, "", definition, based_on, node.name, incarnation)
     )
 
 
@@ -406,21 +406,21 @@ def _ask_of(world: World, draw: random.Random, kind: str, group: GroupDefinition
     if kind == "declare" and members and draw.random() < 0.5:
         node = draw.choice(members)
         node.session.requests.send(
-            q.GroupCreationRequested(node.session.requests.next_id(), log_id, node.name, "", group)
+            GroupCreationRequested(node.session.requests.next_id(), log_id, node.name, "", group)
         )
         return
     head = (world.operator.next_id(), log_id, "op", "drill")
     match kind:
         case "declare":
-            world.operator.send(q.GroupCreationRequested(*head, group))
+            world.operator.send(GroupCreationRequested(*head, group))
         case "alter":
-            world.operator.send(q.GroupAlterationRequested(*head, name, backups=group.backups))
+            world.operator.send(GroupAlterationRequested(*head, name, backups=group.backups))
         case "reset":
-            world.operator.send(q.LossResetRequested(*head, name))
+            world.operator.send(LossResetRequested(*head, name))
         case "exchange":
-            world.operator.send(q.ExchangeRequested(*head))
+            world.operator.send(ExchangeRequested(*head))
         case _:
-            world.operator.send(q.GroupDropRequested(*head, name))
+            world.operator.send(GroupDropRequested(*head, name))
 
 
 def describe(acts: Sequence[Act]) -> str:

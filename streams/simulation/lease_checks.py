@@ -6,7 +6,7 @@ import msgspec
 
 from topolog.events import membership as m
 from topolog.events.ids import NOWHERE, Incarnation, NodeId, Position
-from topolog.events.requests import NodeKind
+from topolog.events.membership import NodeKind
 from topolog.streams.simulation.ledger import Ledger, Life, Standing
 from topolog.streams.simulation.processes import NodeProcess
 from topolog.streams.simulation.rules import Broken, Rule

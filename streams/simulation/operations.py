@@ -5,12 +5,23 @@ from collections.abc import Callable
 from functools import partial
 
 from topolog.events import requests as q
-from topolog.events.asked import RequestId
+from topolog.events.asked import Request, RequestId
 from topolog.events.baseline import cluster_state
+from topolog.events.baseline_requests import (
+    AutoAdjustRequested,
+    BaselineChangeRequested,
+    BaselineVerb,
+    ClusterStateRequested,
+    HoldRequested,
+    WarmRequested,
+)
 from topolog.events.cluster_state import ClusterState
+from topolog.events.drains import DrainRequested
 from topolog.events.group_definition import GroupDefinition
+from topolog.events.groups import GroupCreationRequested
 from topolog.events.ids import TopologyVersion
-from topolog.events.membership import FENCING
+from topolog.events.lease_terms import LeaseTermsRequested
+from topolog.events.membership import FENCING, NodeRemovalRequested
 from topolog.events.topics import REQUEST_TOPICS
 from topolog.streams.coordinator.core import Role
 from topolog.streams.node.core import Phase
@@ -46,7 +57,7 @@ def change_terms(world: World, draw: random.Random) -> None:
             fence_ms = draw.choice(_FENCES_MS)
             margin_ms = fence_ms // draw.choice((10, 10, 5))
             world.note_deed(f"TERMS fence {fence_ms} ms, margin {margin_ms} ms")
-            world.operator.send(q.LeaseTermsRequested(*_head(world), fence_ms, margin_ms))
+            world.operator.send(LeaseTermsRequested(*_head(world), fence_ms, margin_ms))
 
 
 def let_a_day_pass(world: World, draw: random.Random) -> None:
@@ -69,9 +80,9 @@ def begin_work(world: World, chance: random.Random) -> None:
     """What most clusters begin with: they are activated, and share something out."""
     if log_id_of(world) is not None:
         world.note_deed("BEGIN with a baseline and group P0")
-        world.operator.send(q.ClusterStateRequested(*_head(world), _ACTIVE))
+        world.operator.send(ClusterStateRequested(*_head(world), _ACTIVE))
         group = GroupDefinition("P0", 16, chance.randint(0, 2), persistent=True)
-        world.operator.send(q.GroupCreationRequested(*_head(world), group))
+        world.operator.send(GroupCreationRequested(*_head(world), group))
 
 
 def change_state(world: World, draw: random.Random) -> None:
@@ -79,7 +90,7 @@ def change_state(world: World, draw: random.Random) -> None:
     if log_id_of(world) is not None:
         target = draw.choice((_ACTIVE, _ACTIVE, _READ_ONLY, _INACTIVE))
         world.note_deed(f"STATE {target.value}")
-        world.operator.send(q.ClusterStateRequested(*_head(world), target))
+        world.operator.send(ClusterStateRequested(*_head(world), target))
 
 
 def insist(world: World) -> None:
@@ -98,16 +109,16 @@ def _insist(world: World) -> None:
 def let_go(world: World) -> None:
     """The cluster is to serve again, with whoever is there."""
     if log_id_of(world) is not None:
-        world.operator.send(q.ClusterStateRequested(*_head(world), _ACTIVE))
-        world.operator.send(q.HoldRequested(*_head(world), False))
-        world.operator.send(q.WarmRequested(*_head(world)))
+        world.operator.send(ClusterStateRequested(*_head(world), _ACTIVE))
+        world.operator.send(HoldRequested(*_head(world), False))
+        world.operator.send(WarmRequested(*_head(world)))
 
 
 def vouch(world: World) -> None:
     """Nothing ends the lease of a process that does not fence itself: an operator says that its former life is over."""
     for node in world.nodes:
         if not node.fences and node.session.core.phase is Phase.JOINING and log_id_of(world) is not None:
-            world.operator.send(q.NodeRemovalRequested(*_head(world), node.name))
+            world.operator.send(NodeRemovalRequested(*_head(world), node.name))
     if any(FENCING not in joiner.capabilities for joiner in world.site.joiners.values()):
         world.timeline.after(_VOUCHES_MS, partial(vouch, world))
 
@@ -125,39 +136,39 @@ def _head(world: World) -> Head:
     return world.operator.next_id(), log_id, "op", "drill"
 
 
-def _state(head: Head, _: World, draw: random.Random) -> q.AnyRequest:
-    return q.ClusterStateRequested(*head, draw.choice((_ACTIVE, _ACTIVE, _ACTIVE, _READ_ONLY, _INACTIVE)))
+def _state(head: Head, _: World, draw: random.Random) -> Request:
+    return ClusterStateRequested(*head, draw.choice((_ACTIVE, _ACTIVE, _ACTIVE, _READ_ONLY, _INACTIVE)))
 
 
-def _baseline(head: Head, world: World, draw: random.Random) -> q.AnyRequest:
-    verb = draw.choice((q.BaselineVerb.SET, q.BaselineVerb.ADD, q.BaselineVerb.REMOVE, q.BaselineVerb.VERSION))
+def _baseline(head: Head, world: World, draw: random.Random) -> Request:
+    verb = draw.choice((BaselineVerb.SET, BaselineVerb.ADD, BaselineVerb.REMOVE, BaselineVerb.VERSION))
     accepts_loss = draw.random() < 0.2
-    if verb is q.BaselineVerb.VERSION:
+    if verb is BaselineVerb.VERSION:
         version = TopologyVersion(draw.randint(1, 12), 0)
-        return q.BaselineChangeRequested(*head, verb, (), version=version, accepts_loss=accepts_loss)
+        return BaselineChangeRequested(*head, verb, (), version=version, accepts_loss=accepts_loss)
     names = world.node_names
-    count = draw.randint(1, len(names)) if verb is q.BaselineVerb.SET else 1
-    return q.BaselineChangeRequested(*head, verb, tuple(draw.sample(names, k=count)), accepts_loss=accepts_loss)
+    count = draw.randint(1, len(names)) if verb is BaselineVerb.SET else 1
+    return BaselineChangeRequested(*head, verb, tuple(draw.sample(names, k=count)), accepts_loss=accepts_loss)
 
 
-def _adjust(head: Head, _: World, draw: random.Random) -> q.AnyRequest:
+def _adjust(head: Head, _: World, draw: random.Random) -> Request:
     enabled = draw.choice((True, True, False, None))
-    return q.AutoAdjustRequested(*head, enabled, draw.choice(_SOFT_MS), draw.choice(_HARD_MS))
+    return AutoAdjustRequested(*head, enabled, draw.choice(_SOFT_MS), draw.choice(_HARD_MS))
 
 
-def _hold(head: Head, _: World, draw: random.Random) -> q.AnyRequest:
-    return q.HoldRequested(*head, draw.random() < 0.4)
+def _hold(head: Head, _: World, draw: random.Random) -> Request:
+    return HoldRequested(*head, draw.random() < 0.4)
 
 
-def _warm(head: Head, _: World, __: random.Random) -> q.AnyRequest:
-    return q.WarmRequested(*head)
+def _warm(head: Head, _: World, __: random.Random) -> Request:
+    return WarmRequested(*head)
 
 
-def _drain(head: Head, world: World, draw: random.Random) -> q.AnyRequest:
-    return q.DrainRequested(*head, draw.choice(world.node_names), draw.random() < 0.3)
+def _drain(head: Head, world: World, draw: random.Random) -> Request:
+    return DrainRequested(*head, draw.choice(world.node_names), draw.random() < 0.3)
 
 
-_CHOICE: tuple[Callable[[Head, World, random.Random], q.AnyRequest], ...] = (
+_CHOICE: tuple[Callable[[Head, World, random.Random], Request], ...] = (
     _state,
     _state,
     _state,
@@ -170,6 +181,6 @@ _CHOICE: tuple[Callable[[Head, World, random.Random], q.AnyRequest], ...] = (
 )
 
 
-def _told(asked: q.AnyRequest) -> str:
+def _told(asked: Request) -> str:
     fields = [str(getattr(asked, name)) for name in asked.__struct_fields__[4:]]
     return f"{type(asked).__name__} {' '.join(fields)}".strip()

@@ -17,8 +17,7 @@ from topolog.events.errors import Fenced, HookFailed, LeftCluster, Refused
 from topolog.events.fold import Fold, Folded
 from topolog.events.ids import NOWHERE, Incarnation, Offset, Position
 from topolog.events.log import Headers, OnDelivery
-from topolog.events.membership import FENCING, Heartbeat, NodeDied, NodeJoined
-from topolog.events.requests import Joiner, NodeKind
+from topolog.events.membership import FENCING, Heartbeat, Joiner, NodeDied, NodeJoined, NodeKind
 from topolog.events.state import State
 from topolog.events.terms import CoordinatorDied
 from topolog.events.topics import Topic

@@ -4,7 +4,6 @@ import random
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from topolog.events import requests as q
 from topolog.events.claims import line
 from topolog.events.object_definition import (
     ABSENT,
@@ -19,6 +18,7 @@ from topolog.events.object_definition import (
     Statement,
     Verb,
 )
+from topolog.events.object_requests import ChangeCancellationRequested, SchemaChangeRequested
 from topolog.events.objects import ObjectRow, object_row
 from topolog.events.state import State
 from topolog.streams.simulation.operations import log_id_of
@@ -51,10 +51,10 @@ def change(world: World, draw: random.Random) -> None:
     open_changes = line(state)
     if open_changes and draw.random() < _CANCELS:
         world.note_deed(f"CANCEL change {open_changes[-1]}")
-        world.operator.send(q.ChangeCancellationRequested(*head, draw.choice(open_changes)))
+        world.operator.send(ChangeCancellationRequested(*head, draw.choice(open_changes)))
         return
     found = {each.name: each for each in (_statement(state, draw) for _ in range(draw.choice(_STATEMENTS)))}
-    asked = q.SchemaChangeRequested(*head, tuple(found.values()), draw.choice(_DEADLINES_MS))
+    asked = SchemaChangeRequested(*head, tuple(found.values()), draw.choice(_DEADLINES_MS))
     world.note_deed(f"CHANGE {', '.join(map(brief, asked.statements))}")
     world.operator.send(asked)
 
@@ -74,7 +74,7 @@ def begin_schema(world: World) -> None:
         *(_new(ObjectKind.GRANT, f"u0@d0.{each}", right) for each in _TABLES[:2]),
     )
     world.note_deed("BEGIN with database d0")
-    world.operator.send(q.SchemaChangeRequested(world.operator.next_id(), log_id, "op", "drill", statements))
+    world.operator.send(SchemaChangeRequested(world.operator.next_id(), log_id, "op", "drill", statements))
 
 
 def _new(kind: ObjectKind, name: str, definition: Definition) -> Statement:

@@ -24,8 +24,8 @@ from topolog.events.asked import RequestId
 from topolog.events.codec import CODEC
 from topolog.events.fold import Fold, Folded, Ignored
 from topolog.events.ids import NOWHERE, Incarnation, NodeId, Position, Slot
+from topolog.events.membership import Joiner, JoinRequested, NodeKind
 from topolog.events.requesters import joining, requester_of
-from topolog.events.requests import Joiner, JoinRequested, NodeKind
 from topolog.events.terms import TermStarted
 from topolog.events.topics import Topic
 from topolog.streams.coordinator.core import Role

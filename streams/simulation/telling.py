@@ -5,7 +5,6 @@ from enum import Enum
 import msgspec
 
 from topolog.events import membership as m
-from topolog.events import requests as q
 from topolog.events.asked import RequestRef
 from topolog.events.object_definition import Definition, Statement, Step
 from topolog.events.object_types import ObjectType
@@ -26,7 +25,7 @@ def _told(value: object) -> str:
     match value:
         case RequestRef():
             return str(value)
-        case q.Joiner():
+        case m.Joiner():
             return f"{value.node}/{value.incarnation}"
         case tuple() | list():
             return f"[{', '.join(map(_told, value))}]"

@@ -10,11 +10,10 @@ from functools import partial
 
 import msgspec
 
-from topolog.events import requests as q
 from topolog.events.asked import Request, RequestId
 from topolog.events.codec import CODEC
 from topolog.events.ids import Incarnation, Position
-from topolog.events.membership import FENCING
+from topolog.events.membership import FENCING, DeclaredType, Joiner, NodeKind
 from topolog.events.object_types import ObjectType
 from topolog.events.topics import Topic
 from topolog.events.views import REFUSED_KINSHIPS
@@ -65,7 +64,7 @@ class Site:
     def __init__(self) -> None:
         self.timeline = Timeline()
         self.chronicle = Chronicle(self.timeline)
-        self.joiners: dict[str, q.Joiner] = {}
+        self.joiners: dict[str, Joiner] = {}
         self.disks: dict[str, SimulatedDisk] = {}
         self.backups: dict[str, SimulatedDisk] = {}
         self.lives: list[NodeProcess] = []
@@ -133,7 +132,7 @@ class World:
         self._lives: Counter[str] = Counter()
         site.worlds.append(self)
 
-    def _install(self, name: str, joiner: q.Joiner, draw: float) -> None:
+    def _install(self, name: str, joiner: Joiner, draw: float) -> None:
         """A node with a folder has a disk; where disks matter, each node has a folder."""
         if (self.is_durable or draw < _FOLDERS) and not joiner.folder:
             joiner = msgspec.structs.replace(joiner, folder=f"disk of {name}")
@@ -405,17 +404,17 @@ def _draw_cadence(chance: random.Random) -> Cadence:
     return Cadence(positions, piece_bytes=chance.choice((400, 4_000, 100_000)))
 
 
-def _draw_joiner(chance: random.Random, number: int) -> q.Joiner:
+def _draw_joiner(chance: random.Random, number: int) -> Joiner:
     """A server or, rarely, a client; some own their data folder alone; some bring types of their own."""
-    kind = q.NodeKind.CLIENT if number > 2 and chance.random() < 0.3 else q.NodeKind.SERVER
+    kind = NodeKind.CLIENT if number > 2 and chance.random() < 0.3 else NodeKind.SERVER
     types = tuple(
-        q.DeclaredType(ObjectType(f"D{index}", {"id": "long", f"n{number}": "int"}), 0)
+        DeclaredType(ObjectType(f"D{index}", {"id": "long", f"n{number}": "int"}), 0)
         for index in range(2)
         if chance.random() < 0.3
     )
     folder = f"disk of n{number}" if chance.random() < 0.3 else ""
     role = {"role": ROLES[number % len(ROLES)]}
-    return q.Joiner(f"n{number}", 0, kind, "", role, ("fencing",), folder, types=types)
+    return Joiner(f"n{number}", 0, kind, "", role, ("fencing",), folder, types=types)
 
 
 class Operator:
@@ -431,5 +430,5 @@ class Operator:
         return RequestId(self.name, self.sequence)
 
     def send(self, request: Request, topic: Topic = Topic.OPERATIONS) -> None:
-        assert isinstance(request, q.AnyRequest)
+        assert isinstance(request, Request)
         self.writer.append(topic, request.id.requester, CODEC.encode(request))

@@ -26,7 +26,6 @@ from tests.unit.projections.chronicle import LOG_ID, SECRET, Chronicle
 
 from topolog.events import membership as m
 from topolog.events import ownership
-from topolog.events import requests as q
 from topolog.events.asked import RequestId
 from topolog.events.awaited import Asked
 from topolog.events.changes import pack_changes
@@ -63,7 +62,7 @@ def written(groups: int, partitions: int, nodes: int, backups: int) -> Chronicle
     names = tuple(f"n{number:03d}" for number in range(nodes))
     for name in names:
         chronicle.join(name, renewed=False)
-    stranger = q.Joiner(STRANGER, 1, q.NodeKind.SERVER, "", {"rack": "r2"}, CAPABILITIES)
+    stranger = m.Joiner(STRANGER, 1, m.NodeKind.SERVER, "", {"rack": "r2"}, CAPABILITIES)
     row = cluster(chronicle.fold.state)
     view = TopologyVersion(row.topology_version.major + 1, 0)
     chronicle.decide(m.NodeJoined(chronicle.ref(STRANGER), stranger, row.next_slot, view))
@@ -115,8 +114,8 @@ class Site:
         self.core.settle()
 
     def join(self, node: str) -> None:
-        joiner = q.Joiner(node, 1, q.NodeKind.SERVER, f"http://{node}", {"rack": "r1"}, CAPABILITIES)
-        request = q.JoinRequested(RequestId(f"bench-{node}", 1), LOG_ID, node, "", joiner)
+        joiner = m.Joiner(node, 1, m.NodeKind.SERVER, f"http://{node}", {"rack": "r1"}, CAPABILITIES)
+        request = m.JoinRequested(RequestId(f"bench-{node}", 1), LOG_ID, node, "", joiner)
         self.core.ask(self._entry(Topic.OPERATIONS, "bench", request))
         self.core.settle()
 

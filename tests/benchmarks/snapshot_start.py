@@ -19,8 +19,7 @@ from tests.benchmarks.told import Value, add_json, tell
 
 from topolog.events import membership as m
 from topolog.events import metadata as md
-from topolog.events import requests as q
-from topolog.events.asked import RequestId
+from topolog.events.asked import Request, RequestId
 from topolog.events.codec import CODEC
 from topolog.events.errors import TopologError
 from topolog.events.ids import NOWHERE, Incarnation, NodeId, Offset, Position
@@ -38,7 +37,7 @@ from topolog.streams.local.broker import LocalBroker
 from topolog.streams.node.session import Session
 
 LOG_ID = bytes(range(16))
-NODE = q.Joiner("n1", 1, q.NodeKind.SERVER, "", {}, (m.FENCING,))
+NODE = m.Joiner("n1", 1, m.NodeKind.SERVER, "", {}, (m.FENCING,))
 IN_FLIGHT_MAX = 20_000
 
 
@@ -59,7 +58,7 @@ class Work:
         self._land()
         self._core.claim()
         self._land()
-        self._ask(q.JoinRequested(self._next_id(), LOG_ID, "n1", "", NODE))
+        self._ask(m.JoinRequested(self._next_id(), LOG_ID, "n1", "", NODE))
 
     @property
     def position(self) -> int:
@@ -69,7 +68,7 @@ class Work:
         """Propose a version of some type, and let it be accepted by the heartbeat that follows."""
         number = self._asked
         definition = md.ObjectType(f"T{number % self._types}", {"id": "long", f"f{number // self._types}": "long"})
-        self._ask(q.UpdateRequested(self._next_id(), LOG_ID, "bench", "", definition, 0))
+        self._ask(md.UpdateRequested(self._next_id(), LOG_ID, "bench", "", definition, 0))
         self._beat()
         self._core.renew()
         self._land()
@@ -87,7 +86,7 @@ class Work:
         self._asked += 1
         return RequestId(f"bench{self._asked // 64 % 100}", self._asked)
 
-    def _ask(self, request: q.AnyRequest) -> None:
+    def _ask(self, request: Request) -> None:
         self._core.ask(Entry(Topic.OPERATIONS, 0, Offset(self._asked), "", CODEC.encode(request), (), 0))
         self._land()
 
@@ -129,7 +128,7 @@ def start_s(kafka: dict[str, str], cluster: str, end: int) -> tuple[float, Posit
     """Seconds until a node's loop has folded everything up to position `end`, and where it began."""
     reader, writer = KafkaReader(kafka, cluster), KafkaWriter(kafka, cluster)
     began = time.perf_counter()
-    session = Session(reader, writer, SystemClock(), q.Joiner("n2", 0, q.NodeKind.CLIENT, "", {}, ()))
+    session = Session(reader, writer, SystemClock(), m.Joiner("n2", 0, m.NodeKind.CLIENT, "", {}, ()))
     while session.core.folded < end:
         session.step(0.05)
     taken = time.perf_counter() - began

@@ -32,8 +32,7 @@ from tests.benchmarks.told import add_json, spread, tell
 from topolog.events.errors import TopologError
 from topolog.events.groups import GroupRow
 from topolog.events.kafka_admin import KafkaAdmin
-from topolog.events.membership import NodeJoined, NodeLeft, NodeRow
-from topolog.events.requests import NodeKind
+from topolog.events.membership import NodeJoined, NodeKind, NodeLeft, NodeRow
 from topolog.events.topics import PLANS
 from topolog.streams.local.demo.program import run_demo_node
 from topolog.streams.local.demo.shards import GROUP

@@ -27,9 +27,10 @@ from tests.broker.conftest import eventually
 
 from topolog.events import failpoints
 from topolog.events.kafka import KafkaReader, KafkaWriter
+from topolog.events.membership import NodeKind
 from topolog.events.object_definition import Column, ColumnType, Definition, ObjectKind, Statement, Verb
+from topolog.events.object_requests import SchemaChangeRequested
 from topolog.events.object_types import ObjectType
-from topolog.events.requests import NodeKind, SchemaChangeRequested
 from topolog.projections.projector import Projector
 from topolog.streams.clock import SystemClock
 from topolog.streams.coordinator.certificate import run_beside_sentinel

@@ -22,15 +22,9 @@ from topolog.events.ids import Position
 from topolog.events.kafka import KafkaReader, KafkaWriter
 from topolog.events.metadata import Evidence
 from topolog.events.object_definition import Statement
+from topolog.events.object_requests import ChangeCancellationRequested, SchemaChangeRequested
 from topolog.events.objects import ChangeStatus, SchemaChangeCommitted, SchemaChangeRolledBack
-from topolog.events.requests import (
-    AnyRequest,
-    ChangeCancellationRequested,
-    OutcomeRow,
-    SchemaChangeRequested,
-    Status,
-    outcome_of,
-)
+from topolog.events.requests import OutcomeRow, Status, outcome_of
 from topolog.events.state import State
 from topolog.events.topics import Topic
 
@@ -103,7 +97,7 @@ class Operator:
         return self.send(ChangeCancellationRequested(*self._head(), number))
 
     def send(self, request: Request) -> int:
-        assert isinstance(request, AnyRequest)
+        assert isinstance(request, Request)
         self.asked_ns[request.id.sequence] = time.monotonic_ns()
         self._writer.append(Topic.OPERATIONS, self._name, encode_request(request))
         self._writer.serve()

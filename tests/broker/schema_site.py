@@ -11,6 +11,7 @@ from tests.broker.schema_operator import Operator
 from topolog.events.codec import CODEC
 from topolog.events.errors import CannotApply
 from topolog.events.ids import NodeId, Position
+from topolog.events.object_requests import ChangeCancellationRequested, DeletionsConfirmed, SchemaChangeRequested
 from topolog.events.objects import (
     ChangeRow,
     ObjectEvent,
@@ -20,7 +21,6 @@ from topolog.events.objects import (
     change_row,
     object_row,
 )
-from topolog.events.requests import ChangeCancellationRequested, DeletionsConfirmed, SchemaChangeRequested
 from topolog.events.state import State
 from topolog.events.topics import REQUEST_TOPICS
 from topolog.streams.node.client import Node

@@ -11,12 +11,13 @@ from tests.broker.conftest import FENCE_MS, Site, eventually
 from tests.broker.schema_operator import Operator
 from tests.unit.streams.rules.changing import TEXT, database, drop, grant, table
 
+from topolog.events.baseline_requests import ClusterStateRequested
 from topolog.events.cluster_state import ClusterState
 from topolog.events.errors import Fenced, NotActive
 from topolog.events.kafka_admin import KafkaAdmin
+from topolog.events.membership import NodeKind
 from topolog.events.object_definition import ObjectKind, Privilege
 from topolog.events.objects import ChangeStatus
-from topolog.events.requests import ClusterStateRequested, NodeKind
 from topolog.streams.local.broker import LocalBroker
 from topolog.streams.node.client import Node
 from topolog.streams.node.deletions import Deletion

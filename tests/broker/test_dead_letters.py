@@ -12,8 +12,7 @@ from tests.broker.conftest import Site, eventually
 from topolog.events.asked import RequestId
 from topolog.events.codec import CODEC
 from topolog.events.kafka import KafkaWriter
-from topolog.events.metadata import ObjectType
-from topolog.events.requests import UpdateRequested
+from topolog.events.metadata import ObjectType, UpdateRequested
 from topolog.events.topics import Topic
 
 KEY = b"\xffkey".decode("utf-8", "surrogateescape")

@@ -17,8 +17,8 @@ from tests.broker.diary import Diary, Tenure, contradictions, tenures
 
 from topolog.events.exchange import HandOverRow, open_exchange, queued
 from topolog.events.group_definition import GroupDefinition
+from topolog.events.membership import NodeKind
 from topolog.events.partitions import PartitionState
-from topolog.events.requests import NodeKind
 from topolog.streams.node.client import Node
 from topolog.streams.rules.exchange import Patience
 

@@ -34,20 +34,11 @@ from topolog.events.failpoints import FAILPOINTS, VARIABLE
 from topolog.events.health import Figures, LeaseHealth
 from topolog.events.ids import Incarnation, NodeId, Offset
 from topolog.events.kafka import KafkaReader
-from topolog.events.membership import NodeJoined, NodeLeft
-from topolog.events.metadata import MetadataUpdateProposed
+from topolog.events.membership import DeclaredType, Joiner, JoinRequested, NodeJoined, NodeKind, NodeLeft
+from topolog.events.metadata import MetadataUpdateProposed, UpdateRequested
 from topolog.events.object_types import ObjectType
 from topolog.events.requesters import joining, requester_of
-from topolog.events.requests import (
-    DeclaredType,
-    Joiner,
-    JoinRequested,
-    NodeKind,
-    RequestRefused,
-    RequestUnchanged,
-    Status,
-    UpdateRequested,
-)
+from topolog.events.requests import RequestRefused, RequestUnchanged, Status
 from topolog.events.snapshots import SnapshotTaken
 from topolog.events.stamp import decode_stamp
 from topolog.events.topics import Topic

@@ -13,8 +13,7 @@ from topolog.events.ids import Offset
 from topolog.events.kafka import KafkaReader, KafkaWriter
 from topolog.events.kafka_admin import KafkaAdmin
 from topolog.events.log import Entry
-from topolog.events.metadata import ObjectType
-from topolog.events.requests import TypeRemovalRequested
+from topolog.events.metadata import ObjectType, TypeRemovalRequested
 from topolog.events.topics import OF_NODES, PLANS, RECORD_BYTES_MAX, Topic, topic_name
 
 

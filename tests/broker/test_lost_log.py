@@ -23,8 +23,8 @@ from topolog.events.asking import encode_request
 from topolog.events.errors import LogDiverged
 from topolog.events.kafka import KafkaWriter
 from topolog.events.kafka_admin import KafkaAdmin
-from topolog.events.metadata import ObjectType
-from topolog.events.requests import UpdateRequested, outcome_of
+from topolog.events.metadata import ObjectType, UpdateRequested
+from topolog.events.requests import outcome_of
 from topolog.events.topics import PLANS, Topic, topic_name
 from topolog.streams.local.broker import LocalBroker
 

@@ -16,8 +16,7 @@ from tests.broker.conftest import Process, Site, eventually
 from tests.exported import exported
 
 from topolog.events.codec import CODEC
-from topolog.events.metadata import MetadataUpdateProposed
-from topolog.events.requests import UpdateRequested
+from topolog.events.metadata import MetadataUpdateProposed, UpdateRequested
 from topolog.events.stamp import HEADER_NAME
 from topolog.events.telemetry import HEADER
 from topolog.events.topics import Topic

@@ -21,10 +21,10 @@ from topolog.events.errors import NotAllowed, TopologError
 from topolog.events.ids import Offset
 from topolog.events.kafka import KafkaReader, KafkaWriter
 from topolog.events.kafka_admin import KafkaAdmin
-from topolog.events.membership import members
+from topolog.events.membership import NodeRemovalRequested, members
 from topolog.events.metadata import ObjectType
 from topolog.events.requesters import requester_of
-from topolog.events.requests import NodeRemovalRequested, Status, outcome_of
+from topolog.events.requests import Status, outcome_of
 from topolog.events.sessions import SessionStatus
 from topolog.events.topics import Topic, topic_name
 from topolog.streams.node.client import Node

@@ -14,16 +14,17 @@ import pytest
 from tests.broker.conftest import PATIENCE_S, Process, Site, eventually
 from tests.broker.log_copy import copy_log
 
-from topolog.events.asked import RequestId
+from topolog.events.asked import Request, RequestId
 from topolog.events.baseline import ClusterStateRow, cluster_state
+from topolog.events.baseline_requests import ClusterStateRequested, WarmRequested
 from topolog.events.cluster_state import ClusterState
 from topolog.events.codec import CODEC
 from topolog.events.errors import Refused
 from topolog.events.ids import Position
 from topolog.events.kafka import KafkaWriter
-from topolog.events.membership import NodeJoined
+from topolog.events.membership import NodeJoined, NodeKind
 from topolog.events.object_types import ObjectType
-from topolog.events.requests import AnyRequest, ClusterStateRequested, NodeKind, RequestRefused, WarmRequested
+from topolog.events.requests import RequestRefused
 from topolog.events.topics import Topic
 from topolog.events.views import Kinship
 from topolog.streams.node.client import Node
@@ -111,7 +112,7 @@ class Part:
     def _await(self, is_so: Callable[[ClusterStateRow], bool], what: str) -> None:
         eventually(lambda: is_so(cluster_state(self.site.told().state)), f"the cluster to be {what}", every_s=0.2)
 
-    def _ask(self, make: Callable[[RequestId, bytes, str, str], AnyRequest]) -> None:
+    def _ask(self, make: Callable[[RequestId, bytes, str, str], Request]) -> None:
         self._asked += 1
         log_id = self.site.told().header.log_id
         assert log_id is not None

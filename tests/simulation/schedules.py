@@ -15,11 +15,11 @@ from topolog.events.errors import Fenced, TopologError
 from topolog.events.fold import Fold, Folded, Ignored
 from topolog.events.ids import Position
 from topolog.events.log import InMemoryLog
-from topolog.events.membership import FENCING
+from topolog.events.membership import FENCING, Joiner, NodeKind
 from topolog.events.object_definition import Statement
+from topolog.events.object_requests import SchemaChangeRequested
 from topolog.events.objects import ChangeRow, SchemaChangeCommitted, SchemaChangeRolledBack, change_row
 from topolog.events.proof import SECRET_BYTES
-from topolog.events.requests import Joiner, NodeKind, SchemaChangeRequested
 from topolog.events.topics import Topic
 from topolog.streams.coordinator.core import Role
 from topolog.streams.coordinator.driver import Driver, LeaseTerms
@@ -189,7 +189,7 @@ class Shop:
         self.time.now_ns += int(ms * NS_PER_MS)
 
     def send(self, request: Request) -> None:
-        self.log.put(Topic.OPERATIONS, request.id.requester, CODEC.encode(request))  # type: ignore[arg-type]
+        self.log.put(Topic.OPERATIONS, request.id.requester, CODEC.encode(request))
 
     def change(self, *statements: Statement, deadline_ms: int | None = None) -> SchemaChangeRequested:
         """Ask for a change in the right log."""

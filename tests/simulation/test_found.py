@@ -8,13 +8,13 @@ from tests.unit.scenarios import world as scenarios
 from topolog.events import ownership as o
 from topolog.events.errors import Refused
 from topolog.events.exchange import open_exchange
+from topolog.events.exchange_requests import ExchangeRequested
 from topolog.events.group_definition import GroupDefinition
 from topolog.events.ids import NodeId
 from topolog.events.log import InMemoryLog, InMemoryWriter
-from topolog.events.membership import NodeRow
+from topolog.events.membership import Joiner, NodeKind, NodeRow
 from topolog.events.ownership_columns import OwnershipRow
 from topolog.events.partitions import PartitionState
-from topolog.events.requests import ExchangeRequested, Joiner, NodeKind
 from topolog.events.topics import PARTITIONS, Topic
 from topolog.streams.clock import ManualClock
 from topolog.streams.coordinator.core import Role

@@ -6,8 +6,8 @@ from tests.unit.streams.rules.changing import INT, TEXT, add, alter, drop, drop_
 
 from topolog.events.asked import RequestId
 from topolog.events.errors import BeingDeleted, Fenced, Retriable
+from topolog.events.lease_terms import LeaseTermsRequested
 from topolog.events.objects import SchemaChangeCommitted
-from topolog.events.requests import LeaseTermsRequested
 
 HOUR_MS = 3_600_000
 

@@ -9,6 +9,8 @@ from tests.unit.streams.rules.changing import INT, LONG, TEXT, add, alter, drop,
 from topolog.events.asked import RequestId
 from topolog.events.errors import CannotApply
 from topolog.events.log import Entry
+from topolog.events.membership import NodeRemovalRequested
+from topolog.events.object_requests import ChangeCancellationRequested
 from topolog.events.objects import (
     ChangeRow,
     DataDeletionConfirmed,
@@ -19,7 +21,6 @@ from topolog.events.objects import (
     SchemaChangeRolledBack,
     object_row,
 )
-from topolog.events.requests import ChangeCancellationRequested, NodeRemovalRequested
 from topolog.events.stamp import HEADER_NAME
 from topolog.events.topics import Topic
 from topolog.streams.coordinator.core import Role

@@ -19,11 +19,10 @@ from tests.simulation.test_teeth import Defect, run_row
 
 from topolog.events import objects as ob
 from topolog.events.ids import Position
-from topolog.events.membership import NodeRow
+from topolog.events.membership import NodeKind, NodeRow
 from topolog.events.metadata import Evidence
 from topolog.events.object_definition import ObjectKind, Verb
 from topolog.events.objects import ChangeRow, ChangeStatus, ObjectRow, ObjectStatus
-from topolog.events.requests import NodeKind
 from topolog.events.state import State
 from topolog.streams.coordinator.reports import Reports
 from topolog.streams.node import objects as node_objects

@@ -43,6 +43,8 @@ from topolog.events.lease_terms import LeaseTermsChanged
 from topolog.events.log import Entry, Partition
 from topolog.events.membership import (
     Heartbeat,
+    Joiner,
+    JoinRequested,
     LeaseRow,
     LeaveReason,
     NodeDied,
@@ -52,7 +54,6 @@ from topolog.events.membership import (
     members,
 )
 from topolog.events.proof import Life
-from topolog.events.requests import Joiner, JoinRequested
 from topolog.events.snapshot_content import Cut, Loader
 from topolog.events.stamp import Stamp, decode_stamp
 from topolog.events.state import Row, State

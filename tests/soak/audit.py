@@ -21,7 +21,6 @@ from topolog.events.fold import Fold, Folded, Ignored
 from topolog.events.kafka import KafkaReader
 from topolog.events.log import Entry
 from topolog.events.membership import Heartbeat, NodeDied, WaitingJoinRow, members
-from topolog.events.requests import AnyRequest
 from topolog.events.stamp import decode_stamp
 from topolog.events.state import State
 from topolog.events.terms import ClusterRow
@@ -38,7 +37,7 @@ class Audit:
     def __init__(self, kafka: Mapping[str, str], cluster: str) -> None:
         self.lock = threading.Lock()
         self.decided: list[Decided] = []
-        self.requests: dict[str, AnyRequest] = {}
+        self.requests: dict[str, Request] = {}
         self.digests: dict[str, bytes] = {}
         self.released_ms: dict[int, int] = {}
         self.certified_ms: dict[int, int] = {}

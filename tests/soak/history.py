@@ -13,8 +13,7 @@ from tests.soak.operations import AnyLine, Asked, Held, Line
 
 from topolog.events import membership as m
 from topolog.events import metadata as md
-from topolog.events import requests as q
-from topolog.events.asked import RequestRef
+from topolog.events.asked import Request, RequestRef
 from topolog.events.fold import Event
 
 L = TypeVar("L", bound=Line)
@@ -75,7 +74,7 @@ class History(msgspec.Struct, frozen=True, dict=True):
     fence_ms: int
     margin_ms: int
     decided: Sequence[Decided] = ()
-    requests: Mapping[str, q.AnyRequest] = {}
+    requests: Mapping[str, Request] = {}
     digests: Mapping[str, bytes] = {}
     released_ms: Mapping[int, int] = {}
     certified_ms: Mapping[int, int] = {}

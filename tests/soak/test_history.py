@@ -30,7 +30,7 @@ def decided(position: int, at_s: float, event: Any) -> Decided:
 
 
 def joined(request: str, node: str, incarnation: int, slot: int) -> m.NodeJoined:
-    joiner = q.Joiner(node, incarnation, q.NodeKind.SERVER, "", {}, ())
+    joiner = m.Joiner(node, incarnation, m.NodeKind.SERVER, "", {}, ())
     return m.NodeJoined(ref(request), joiner, Slot(slot), TopologyVersion(1, 0))
 
 
@@ -46,8 +46,8 @@ def left(node: str, incarnation: int, reason: m.LeaveReason) -> m.NodeLeft:
     return m.NodeLeft(NodeId(node), Incarnation(incarnation), reason, 1, Position(0), TopologyVersion(2, 0))
 
 
-def asks(request: str, fields: Mapping[str, str]) -> q.UpdateRequested:
-    return q.UpdateRequested(RequestId.parse(request), b"", "", "", md.ObjectType("T", fields), 0)
+def asks(request: str, fields: Mapping[str, str]) -> md.UpdateRequested:
+    return md.UpdateRequested(RequestId.parse(request), b"", "", "", md.ObjectType("T", fields), 0)
 
 
 REFUSAL = md.MetadataUpdateRejected(

@@ -10,7 +10,7 @@ from tests.soak.history import Decided, History, Rule, Violation
 
 from topolog.events import metadata as md
 from topolog.events import requests as q
-from topolog.events.asked import RequestRef
+from topolog.events.asked import Request, RequestRef
 from topolog.events.errors import MergeConflict
 
 
@@ -32,7 +32,7 @@ def versions(history: History) -> Iterator[Violation]:
 class _Replay:
     """The newest version and content, and the last acceptance, of each type."""
 
-    def __init__(self, requests: Mapping[str, q.AnyRequest]) -> None:
+    def __init__(self, requests: Mapping[str, Request]) -> None:
         self._requests = requests
         self._newest: dict[str, tuple[int, md.ObjectType]] = {}
         self._accepted: dict[str, int] = {}
@@ -77,7 +77,7 @@ class _Replay:
 
     def _asked(self, ref: RequestRef | None) -> md.ObjectType | None:
         request = self._requests.get(str(ref))
-        return request.definition if isinstance(request, q.UpdateRequested) else None
+        return request.definition if isinstance(request, md.UpdateRequested) else None
 
 
 def _agree(had: md.ObjectType, asked: md.ObjectType) -> bool:

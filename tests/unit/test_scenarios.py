@@ -58,10 +58,19 @@ from topolog.events import ownership as o
 from topolog.events import requests as q
 from topolog.events import terms
 from topolog.events.asked import Request
+from topolog.events.baseline_requests import (
+    AutoAdjustRequested,
+    BaselineChangeRequested,
+    ClusterStateRequested,
+    HoldRequested,
+    WarmRequested,
+)
 from topolog.events.cluster_state import ClusterState
+from topolog.events.drains import DrainRequested
 from topolog.events.errors import TopologError
 from topolog.events.fold import Event
 from topolog.events.ids import Position
+from topolog.events.object_requests import ChangeCancellationRequested, DeletionsConfirmed, SchemaChangeRequested
 from topolog.events.partitions import PartitionState
 from topolog.events.views import Point
 
@@ -115,12 +124,12 @@ class Scenario:
         return []
 
     def do_node(self, name: str, *words: str) -> list[str]:
-        kind = q.NodeKind.CLIENT if "client" in words else q.NodeKind.SERVER
-        known: tuple[q.DeclaredType, ...] = ()
+        kind = m.NodeKind.CLIENT if "client" in words else m.NodeKind.SERVER
+        known: tuple[m.DeclaredType, ...] = ()
         if "knows" in words:
             type_and_version, *fields = words[words.index("knows") + 1 :]
             type_name, _, version = type_and_version.partition("@")
-            known = (q.DeclaredType(definition(type_name, fields), int(version)),)
+            known = (m.DeclaredType(definition(type_name, fields), int(version)),)
         capabilities = () if "unfenced" in words else (m.FENCING,)
         self.world.node(
             name,
@@ -168,51 +177,51 @@ class Scenario:
         return []
 
     def do_activate(self) -> list[str]:
-        return self._ask(q.ClusterStateRequested, ClusterState.ACTIVE)
+        return self._ask(ClusterStateRequested, ClusterState.ACTIVE)
 
     def do_deactivate(self) -> list[str]:
-        return self._ask(q.ClusterStateRequested, ClusterState.INACTIVE)
+        return self._ask(ClusterStateRequested, ClusterState.INACTIVE)
 
     def do_read_only(self) -> list[str]:
-        return self._ask(q.ClusterStateRequested, ClusterState.ACTIVE_READ_ONLY)
+        return self._ask(ClusterStateRequested, ClusterState.ACTIVE_READ_ONLY)
 
     def do_hold(self) -> list[str]:
-        return self._ask(q.HoldRequested, True)
+        return self._ask(HoldRequested, True)
 
     def do_let(self, _: str) -> list[str]:
-        return self._ask(q.HoldRequested, False)
+        return self._ask(HoldRequested, False)
 
     def do_warm(self) -> list[str]:
-        return self._ask(q.WarmRequested)
+        return self._ask(WarmRequested)
 
     def do_baseline(self, *words: str) -> list[str]:
-        return self._ask(q.BaselineChangeRequested, **change_of(words))
+        return self._ask(BaselineChangeRequested, **change_of(words))
 
     def do_follow(self, *words: str) -> list[str]:
         said = {f"{name}_ms": int(value) for name, value in (word.split(":") for word in words)}
-        return self._ask(q.AutoAdjustRequested, enabled=True, **said)
+        return self._ask(AutoAdjustRequested, enabled=True, **said)
 
     def do_unfollow(self) -> list[str]:
-        return self._ask(q.AutoAdjustRequested, enabled=False)
+        return self._ask(AutoAdjustRequested, enabled=False)
 
     def do_drain(self, node: str) -> list[str]:
-        return self._ask(q.DrainRequested, node, False)
+        return self._ask(DrainRequested, node, False)
 
     def do_undrain(self, node: str) -> list[str]:
-        return self._ask(q.DrainRequested, node, True)
+        return self._ask(DrainRequested, node, True)
 
     def do_change(self, *words: str) -> list[str]:
         if "within" not in words:
-            return self._ask(q.SchemaChangeRequested, statements_of(words))
+            return self._ask(SchemaChangeRequested, statements_of(words))
         deadline_ms = int(words[-1].removesuffix("ms"))
-        return self._ask(q.SchemaChangeRequested, statements_of(words[:-2]), deadline_ms)
+        return self._ask(SchemaChangeRequested, statements_of(words[:-2]), deadline_ms)
 
     def do_cancel(self, number: str) -> list[str]:
-        return self._ask(q.ChangeCancellationRequested, int(number))
+        return self._ask(ChangeCancellationRequested, int(number))
 
     def do_deleted(self, name: str, number: str) -> list[str]:
         incarnation = self.world.nodes[name].session.core.incarnation
-        return self._ask(q.DeletionsConfirmed, name, incarnation, (int(number),))
+        return self._ask(DeletionsConfirmed, name, incarnation, (int(number),))
 
     def do_block(self, name: str, position: str) -> list[str]:
         self.world.nodes[name].wire.blocked = m.Blocked(Position(int(position)), "NO_CODEC", "no codec for it")
@@ -231,7 +240,7 @@ class Scenario:
         return []
 
     def _ask(self, request: type[Request], *values: object, **rest: object) -> list[str]:
-        self.world.ask(request(self.world.operator_id(), self.world.log_id, "ada", "", *values, **rest))  # type: ignore[arg-type]
+        self.world.ask(request(self.world.operator_id(), self.world.log_id, "ada", "", *values, **rest))
         self.world.settle()
         return []
 

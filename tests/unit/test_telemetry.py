@@ -22,9 +22,8 @@ from topolog.events import telemetry
 from topolog.events.asked import RequestId
 from topolog.events.codec import CODEC
 from topolog.events.log import Entry
-from topolog.events.metadata import MetadataUpdateAccepted, MetadataUpdateProposed
+from topolog.events.metadata import MetadataUpdateAccepted, MetadataUpdateProposed, UpdateRequested
 from topolog.events.object_types import ObjectType
-from topolog.events.requests import UpdateRequested
 from topolog.events.stamp import HEADER_NAME
 from topolog.events.topics import Topic
 from topolog.projections.api.app import make_app

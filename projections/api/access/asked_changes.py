@@ -9,13 +9,15 @@ from collections.abc import Iterator
 
 import msgspec
 
+from topolog.events.asked import Request
 from topolog.events.baseline import ClusterStateRow
+from topolog.events.baseline_requests import HoldRequested
 from topolog.events.claims import UsersRow
 from topolog.events.errors import NotFound
-from topolog.events.groups import GroupRow
+from topolog.events.groups import GroupAlterationRequested, GroupRow
 from topolog.events.object_definition import ObjectKind
+from topolog.events.object_requests import SchemaChangeRequested
 from topolog.events.objects import ChangeRow
-from topolog.events.requests import AnyRequest, GroupAlterationRequested, HoldRequested, SchemaChangeRequested
 from topolog.projections.api import baseline_forms, forms, objects_forms, repair_forms
 from topolog.projections.api.access import losses
 from topolog.projections.api.access.grants import Asked, Right
@@ -63,7 +65,7 @@ def change(form: forms.Form, cluster: str, stands: Stands, *, is_dry_run: bool) 
     return Change(what, tuple(dict.fromkeys(asked)), getattr(form, "reason", ""), tuple(lost), _absent(form, stands))
 
 
-def restrained(asked: AnyRequest, form: forms.Form, principal: Principal, cluster: str) -> AnyRequest:
+def restrained(asked: Request, form: forms.Form, principal: Principal, cluster: str) -> Request:
     """The request as it is sent for this caller. Of who may not administer what it is about, the rules refuse it where
     it does harm by then: what stood when the door judged the form may be another thing once the request is decided.
 

@@ -20,11 +20,21 @@ from topolog.events import single_maps as sm
 from topolog.events import snapshots as s
 from topolog.events.asked import RequestId, RequestRef
 from topolog.events.awaited import Awaited
+from topolog.events.baseline_requests import (
+    AutoAdjustRequested,
+    BaselineChangeRequested,
+    BaselineVerb,
+    ClusterStateRequested,
+    HoldRequested,
+    WarmRequested,
+)
 from topolog.events.changes import pack_changes
 from topolog.events.cluster_state import ClusterState
 from topolog.events.codec import CODEC, Record
 from topolog.events.decision import Decision
+from topolog.events.exchange_requests import ExchangeRequested, LossResetRequested
 from topolog.events.ids import Incarnation, NodeId, Offset, Position, Slot, Term, TopologyVersion, Version
+from topolog.events.object_requests import ChangeCancellationRequested, DeletionsConfirmed, SchemaChangeRequested
 from topolog.events.stamp import NO_CHAIN, InputOffset, Stamp, chain_after, encode_stamp
 from topolog.events.views import Echo, Kinship, Past, Point
 
@@ -35,16 +45,16 @@ CUSTOMER = md.ObjectType(
     "Customer", {"id": "long", "name": "String"}, "id", schemas={str(md.schema_id(("id", "name"))): ("id", "name")}
 )
 COLOUR = md.ObjectType("Colour", {}, is_enum=True, enum={"RED": 0, "GREEN": 1})
-JOINER = q.Joiner(
+JOINER = m.Joiner(
     node="n1",
     incarnation=-42,
-    kind=q.NodeKind.SERVER,
+    kind=m.NodeKind.SERVER,
     endpoint="10.0.0.1:7000",
     attributes={"rack": "r1"},
     capabilities=(m.FENCING,),
     folder="7d3f",
     replaces=-41,
-    types=(q.DeclaredType(CUSTOMER, 3),),
+    types=(m.DeclaredType(CUSTOMER, 3),),
     seal=b"sixteen of hash.",
     proof=b"sixteen to show.",
 )
@@ -213,30 +223,30 @@ EXAMPLES: tuple[Record, ...] = (
     *repair_examples.DECISIONS,
     SNAPSHOT,
     voiding.RecordVoided(97, bytes(range(16))),
-    q.JoinRequested(ID, LOG_ID, "n1", "first start", JOINER, PAST),
-    q.NodeRemovalRequested(ID, LOG_ID, "ada", "disk broken", "n1"),
-    q.UpdateRequested(ID, LOG_ID, "n1", "new field", CUSTOMER, 2, "n1", -42),
-    q.TypeRemovalRequested(ID, LOG_ID, "ada", "", "Customer"),
-    q.LevelRaiseRequested(ID, LOG_ID, "ada", "all are upgraded", 2),
-    q.GroupCreationRequested(ID, LOG_ID, "n1", "the shop's orders", ORDERS),
-    q.GroupAlterationRequested(
+    m.JoinRequested(ID, LOG_ID, "n1", "first start", JOINER, PAST),
+    m.NodeRemovalRequested(ID, LOG_ID, "ada", "disk broken", "n1"),
+    md.UpdateRequested(ID, LOG_ID, "n1", "new field", CUSTOMER, 2, "n1", -42),
+    md.TypeRemovalRequested(ID, LOG_ID, "ada", "", "Customer"),
+    levels.LevelRaiseRequested(ID, LOG_ID, "ada", "all are upgraded", 2),
+    g.GroupCreationRequested(ID, LOG_ID, "n1", "the shop's orders", ORDERS),
+    g.GroupAlterationRequested(
         ID, LOG_ID, "ada", "more copies", "orders", 64, 3, "", {"zone": "eu"}, "rack", g.LossPolicy.IGNORE, False, True
     ),
-    q.GroupDropRequested(ID, LOG_ID, "ada", "shop closed", "orders"),
-    q.LossResetRequested(ID, LOG_ID, "ada", "the disks are gone", "orders"),
-    q.ExchangeRequested(ID, LOG_ID, "ada", "to see who answers"),
-    q.ClusterStateRequested(ID, LOG_ID, "ada", "all are here", ClusterState.ACTIVE),
-    q.BaselineChangeRequested(
-        ID, LOG_ID, "ada", "n3 burnt", q.BaselineVerb.REMOVE, ("n3",), accepts_loss=True, version=VIEW
+    g.GroupDropRequested(ID, LOG_ID, "ada", "shop closed", "orders"),
+    LossResetRequested(ID, LOG_ID, "ada", "the disks are gone", "orders"),
+    ExchangeRequested(ID, LOG_ID, "ada", "to see who answers"),
+    ClusterStateRequested(ID, LOG_ID, "ada", "all are here", ClusterState.ACTIVE),
+    BaselineChangeRequested(
+        ID, LOG_ID, "ada", "n3 burnt", BaselineVerb.REMOVE, ("n3",), accepts_loss=True, version=VIEW
     ),
-    q.HoldRequested(ID, LOG_ID, "ada", "repairs", held=True, harmless=True),
-    q.AutoAdjustRequested(ID, LOG_ID, "ada", "", enabled=True, soft_ms=1_000, hard_ms=60_000),
-    q.WarmRequested(ID, LOG_ID, "ada", "the others will not come back"),
-    q.DrainRequested(ID, LOG_ID, "ada", "n1 goes", "n1", cancelled=True),
-    q.LeaseTermsRequested(ID, LOG_ID, "ada", "a faster Kafka", 10_000, 3_000),
-    q.SchemaChangeRequested(ID, LOG_ID, "ada", "the new shop", STATEMENTS, 30_000),
-    q.ChangeCancellationRequested(ID, LOG_ID, "ada", "too early", 97),
-    q.DeletionsConfirmed(ID, LOG_ID, "n1", "", "n1", -42, (97, 98)),
+    HoldRequested(ID, LOG_ID, "ada", "repairs", held=True, harmless=True),
+    AutoAdjustRequested(ID, LOG_ID, "ada", "", enabled=True, soft_ms=1_000, hard_ms=60_000),
+    WarmRequested(ID, LOG_ID, "ada", "the others will not come back"),
+    drains.DrainRequested(ID, LOG_ID, "ada", "n1 goes", "n1", cancelled=True),
+    lease_terms.LeaseTermsRequested(ID, LOG_ID, "ada", "a faster Kafka", 10_000, 3_000),
+    SchemaChangeRequested(ID, LOG_ID, "ada", "the new shop", STATEMENTS, 30_000),
+    ChangeCancellationRequested(ID, LOG_ID, "ada", "too early", 97),
+    DeletionsConfirmed(ID, LOG_ID, "n1", "", "n1", -42, (97, 98)),
     *repair_examples.REQUESTS,
     HEARTBEAT,
     m.NodeDied(N1, Incarnation(-42), b"sixteen to show."),

@@ -9,6 +9,7 @@ from topolog.events.asked import SUBJECT_CHARS_MAX, RequestId
 from topolog.events.asking import CONFLICT, LANES, OpenRequests, encode_request, refusal_of
 from topolog.events.errors import BadInput, MergeConflict, Overloaded, Refused
 from topolog.events.ids import Position
+from topolog.events.metadata import TypeRemovalRequested
 from topolog.events.requesters import AHEAD_MAX, joining, operating, requester_of
 
 
@@ -102,12 +103,12 @@ def test_the_name_is_cut_so_that_every_lane_is_a_valid_requester(of: Callable[[s
 def test_what_cannot_be_sent_is_refused_where_it_is_made() -> None:
     """Bad input: an id that cannot be kept, a request that no record can hold."""
     with pytest.raises(BadInput, match="cannot be a request's id"):
-        encode_request(q.TypeRemovalRequested(RequestId("t", 0), bytes(16), "", "", "T"))
+        encode_request(TypeRemovalRequested(RequestId("t", 0), bytes(16), "", "", "T"))
     for name in ("a\nb", "\x1b]0;x\x07", "\u202eic"):
         with pytest.raises(BadInput, match="cannot be a request's id"):
-            encode_request(q.TypeRemovalRequested(RequestId(name, 1), bytes(16), "", "", "T"))
+            encode_request(TypeRemovalRequested(RequestId(name, 1), bytes(16), "", "", "T"))
     with pytest.raises(BadInput, match="the limit is"):
-        encode_request(q.TypeRemovalRequested(RequestId("t", 1), bytes(16), "", "x" * q.REQUEST_BYTES_MAX, "T"))
+        encode_request(TypeRemovalRequested(RequestId("t", 1), bytes(16), "", "x" * q.REQUEST_BYTES_MAX, "T"))
 
 
 def test_a_refusal_is_the_error_it_stands_for() -> None:

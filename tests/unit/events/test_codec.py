@@ -154,7 +154,11 @@ def newer(type_: type) -> tuple[type[Any], schemas.Schema]:
         (each.name, each.type, *(() if each.required else (each.default,))) for each in msgspec.structs.fields(type_)
     ]
     made: type[Any] = msgspec.defstruct(
-        type_.__name__, [*kept, ("since", str | None, None)], module=type_.__module__, frozen=True
+        type_.__name__,
+        [*kept, ("since", str | None, None)],
+        bases=type_.__bases__,
+        module=type_.__module__,
+        frozen=True,
     )
     schema = copy.deepcopy(CONTRACT[full_name(type_)][-1])
     schema["fields"].append(NEW_FIELD)
@@ -247,7 +251,7 @@ def test_a_decision_is_written_only_if_it_is_read_as_it_was_decided() -> None:
 def test_of_more_bytes_than_a_record_may_have_none_is_looked_at() -> None:
     """A batch of a few kilobytes unpacks to a hundred megabytes, and decoding those silences a coordinator."""
     definition = ObjectType("T", {"id": "long"})
-    record = q.UpdateRequested(RequestId("op", 1), bytes(16), "ada", "x" * RECORD_BYTES_MAX, definition, 0)
+    record = md.UpdateRequested(RequestId("op", 1), bytes(16), "ada", "x" * RECORD_BYTES_MAX, definition, 0)
     value = CODEC.encode(record)
     with pytest.raises(Undecodable, match="the limit is 900000"):
         CODEC.decode(value)

@@ -274,7 +274,7 @@ def test_k4_inputs_are_those_of_the_last_whole_set() -> None:
 POISON: dict[str, bytes] = {
     "no record": NO_RECORD,
     "cut short": CODEC.encode(proposed("A"))[:-1],
-    "a request": CODEC.encode(q.TypeRemovalRequested(RequestId("t", 1), LOG_ID, "", "", "A")),
+    "a request": CODEC.encode(md.TypeRemovalRequested(RequestId("t", 1), LOG_ID, "", "", "A")),
     "an impossible acceptance": CODEC.encode(md.MetadataUpdateAccepted("A", Version(1), md.Evidence())),
     "a renewal of a slot that nobody holds": CODEC.encode(m.LeasesRenewed(m.pack_renewals([(Slot(3), 1)]))),
     "a renewal that is cut in the middle of a pair": CODEC.encode(m.LeasesRenewed(b"\x01")),

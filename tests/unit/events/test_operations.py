@@ -7,8 +7,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from topolog.events import repair_requests as rr
-from topolog.events import requests as q
 from topolog.events.asked import UNNUMBERED
+from topolog.events.baseline_requests import (
+    AutoAdjustRequested,
+    BaselineChangeRequested,
+    ClusterStateRequested,
+    HoldRequested,
+    WarmRequested,
+)
+from topolog.events.codec import REQUESTS
+from topolog.events.drains import DrainRequested
+from topolog.events.exchange_requests import ExchangeRequested, LossResetRequested
+from topolog.events.groups import GroupAlterationRequested, GroupDropRequested
+from topolog.events.lease_terms import LeaseTermsRequested
+from topolog.events.levels import LevelRaiseRequested
+from topolog.events.membership import JoinRequested, NodeRemovalRequested
+from topolog.events.metadata import TypeRemovalRequested
 from topolog.events.object_definition import (
     Column,
     ColumnAction,
@@ -20,6 +34,7 @@ from topolog.events.object_definition import (
     Statement,
     Verb,
 )
+from topolog.events.object_requests import ChangeCancellationRequested, SchemaChangeRequested
 from topolog.events.operations import _FROM_REQUESTS, _Sender, is_operation, topic_of
 from topolog.events.repair_definition import SessionDefinition, SessionKind
 from topolog.events.requesters import is_of, joining, operating, requester_of, requester_of_api
@@ -30,21 +45,21 @@ TABLE, VIEW, GRANT = ObjectKind.TABLE, ObjectKind.VIEW, ObjectKind.GRANT
 COLUMN = Column("a", ColumnType.INT32)
 
 OPERATORS = {
-    q.NodeRemovalRequested,
-    q.TypeRemovalRequested,
-    q.LevelRaiseRequested,
-    q.GroupAlterationRequested,
-    q.GroupDropRequested,
-    q.LossResetRequested,
-    q.ExchangeRequested,
-    q.ClusterStateRequested,
-    q.BaselineChangeRequested,
-    q.HoldRequested,
-    q.AutoAdjustRequested,
-    q.WarmRequested,
-    q.DrainRequested,
-    q.LeaseTermsRequested,
-    q.ChangeCancellationRequested,
+    NodeRemovalRequested,
+    TypeRemovalRequested,
+    LevelRaiseRequested,
+    GroupAlterationRequested,
+    GroupDropRequested,
+    LossResetRequested,
+    ExchangeRequested,
+    ClusterStateRequested,
+    BaselineChangeRequested,
+    HoldRequested,
+    AutoAdjustRequested,
+    WarmRequested,
+    DrainRequested,
+    LeaseTermsRequested,
+    ChangeCancellationRequested,
     rr.SessionAlterationRequested,
     rr.SessionAbortRequested,
     rr.ScheduleRequested,
@@ -54,14 +69,14 @@ OPERATORS = {
 
 def test_each_request_is_an_operator_s_or_any_process_s() -> None:
     """Who adds one decides here; until then it is an operator's."""
-    assert set(get_args(q.AnyRequest)) - set(_FROM_REQUESTS) == OPERATORS
+    assert set(REQUESTS) - set(_FROM_REQUESTS) == OPERATORS
 
 
 def test_who_need_not_have_joined_is_listed_once() -> None:
     """One who joins has not yet; validators and the rendezvous never do, and what they report would be refused for
     ever. Every other request is a node's."""
     others = {each for each, taken in _FROM_REQUESTS.items() if taken.sender is _Sender.PROCESS}
-    assert others == {q.JoinRequested, *get_args(rr.RepairRequest)} - OPERATORS - {rr.SessionRequested}
+    assert others == {JoinRequested, *get_args(rr.RepairRequest)} - OPERATORS - {rr.SessionRequested}
 
 
 @pytest.mark.parametrize(
@@ -89,7 +104,7 @@ def test_who_need_not_have_joined_is_listed_once() -> None:
     ],
 )
 def test_what_touches_what_is_there_is_an_operator_s(statement: Statement, *, is_operators: bool) -> None:
-    request = q.SchemaChangeRequested(*HEAD, (Statement(Verb.CREATE, VIEW, "s.w"), statement))
+    request = SchemaChangeRequested(*HEAD, (Statement(Verb.CREATE, VIEW, "s.w"), statement))
     assert is_operation(request) is is_operators
     assert topic_of(request) is (Topic.OPERATIONS if is_operators else Topic.REQUESTS)
 

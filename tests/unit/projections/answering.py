@@ -2,14 +2,14 @@
 
 from tests.unit.projections.chronicle import Chronicle
 
-from topolog.events.asked import RequestRef
+from topolog.events.asked import Request, RequestRef
 from topolog.events.asking import digest_of
 from topolog.events.codec import CODEC
 from topolog.events.decision import Decision
 from topolog.events.errors import Refused
 from topolog.events.log import Headers, InMemoryWriter, OnDelivery
 from topolog.events.membership import NodeRow
-from topolog.events.requests import AnyRequest, RequestRefused, is_forgotten, outcome_of, subject_of
+from topolog.events.requests import RequestRefused, is_forgotten, outcome_of
 from topolog.events.topics import Topic
 from topolog.projections.projector import Projector
 from topolog.streams.rules import requests
@@ -41,7 +41,7 @@ class AnsweringWriter(InMemoryWriter):
 
     def decide(self, value: bytes) -> None:
         request = CODEC.decode(value)
-        assert isinstance(request, AnyRequest)
+        assert isinstance(request, Request)
         ref = RequestRef(request.id.requester, request.id.sequence, digest_of(value))
         state = self._chronicle.fold.state
         if outcome_of(state, ref) is None and not is_forgotten(state, ref):
@@ -60,11 +60,11 @@ class AnsweringWriter(InMemoryWriter):
         self._chronicle.settle_changes(*everybody)
         self._projector.step()
 
-    def _decisions(self, request: AnyRequest, ref: RequestRef) -> list[Decision]:
+    def _decisions(self, request: Request, ref: RequestRef) -> list[Decision]:
         state = self._chronicle.fold.state
         try:
             return requests.decide(
                 state, request, ref, Circumstances(self._chronicle.now_ms, self._chronicle.fold.header.position)
             )
         except Refused as refusal:
-            return [RequestRefused(ref, subject_of(request), refusal.code, refusal.rule, str(refusal), refusal.facts)]
+            return [RequestRefused(ref, request.subject, refusal.code, refusal.rule, str(refusal), refusal.facts)]

@@ -11,11 +11,13 @@ from topolog.events.levels import FIRST_LEVEL
 from topolog.events.log import Entry, InMemoryLog
 from topolog.events.membership import (
     FENCING,
+    Joiner,
     JoinWaiting,
     LeaseRow,
     LeasesRenewed,
     LeaveReason,
     NodeJoined,
+    NodeKind,
     NodeLeft,
     NodeRow,
     pack_renewals,
@@ -32,7 +34,6 @@ from topolog.events.metadata import (
 )
 from topolog.events.object_types import ObjectType
 from topolog.events.proof import seal_of
-from topolog.events.requests import Joiner, NodeKind
 from topolog.events.stamp import HEADER_NAME, NO_CHAIN, Stamp, chain_after, encode_stamp
 from topolog.events.terms import LogStarted, TermStarted, cluster
 from topolog.events.topics import Topic

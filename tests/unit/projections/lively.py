@@ -8,8 +8,8 @@ from tests.unit.streams.rules.cluster import join_request, joiner
 from tests.unit.streams.rules.exchanging import CAPABILITIES
 
 from topolog.events.log import Entry, InMemoryLog
+from topolog.events.membership import NodeKind
 from topolog.events.object_types import ObjectType
-from topolog.events.requests import NodeKind
 from topolog.events.topics import Topic
 from topolog.projections.projector import Projector
 

@@ -15,8 +15,9 @@ from topolog.events.asked import SEQUENCE_MAX
 from topolog.events.codec import CODEC
 from topolog.events.errors import Unreachable
 from topolog.events.log import Headers, OnDelivery
+from topolog.events.metadata import UpdateRequested
 from topolog.events.object_types import schema_id
-from topolog.events.requests import OUTCOMES_KEPT, REQUEST_BYTES_MAX, RequestersForgotten, UpdateRequested
+from topolog.events.requests import OUTCOMES_KEPT, REQUEST_BYTES_MAX, RequestersForgotten
 from topolog.events.topics import Topic
 from topolog.projections.api import desk
 from topolog.projections.projector import Projector

@@ -14,8 +14,9 @@ from topolog.events.asked import RequestId, RequestRef
 from topolog.events.codec import CODEC
 from topolog.events.ids import Offset
 from topolog.events.log import Entry, Headers
+from topolog.events.metadata import UpdateRequested
 from topolog.events.object_types import ObjectType
-from topolog.events.requests import RequestersForgotten, UpdateRequested
+from topolog.events.requests import RequestersForgotten
 from topolog.events.topics import PLANS, Topic
 from topolog.projections.api import replays
 from topolog.projections.projector import Projector

@@ -17,9 +17,8 @@ from topolog.events import ownership
 from topolog.events.awaited import unheard
 from topolog.events.exchange import EXCHANGES_KEPT
 from topolog.events.group_definition import Affinity
-from topolog.events.groups import LossPolicy
+from topolog.events.groups import GroupDropRequested, LossPolicy
 from topolog.events.ids import NodeId
-from topolog.events.requests import GroupDropRequested
 from topolog.events.rows import ROWS
 from topolog.projections.partitions import ranges
 from topolog.projections.projector import Projector

@@ -15,12 +15,12 @@ from topolog.events.errors import NotFound
 from topolog.events.exchange import ExchangeRow, HandOverRow, QueueRow, newest_exchange
 from topolog.events.ids import Position, TopologyVersion
 from topolog.events.log import InMemoryLog
-from topolog.events.membership import NodeJoined, NodeRow, Standing, WaitingJoinRow
+from topolog.events.membership import Joiner, NodeJoined, NodeKind, NodeRow, Standing, WaitingJoinRow
 from topolog.events.metadata import ProposalRow, RemovalRow
 from topolog.events.objects import ChangeRow
 from topolog.events.ownership import lost_in
 from topolog.events.ownership_columns import OwnershipRow
-from topolog.events.requests import Joiner, NodeKind, OutcomeRow
+from topolog.events.requests import OutcomeRow
 from topolog.events.sessions import SessionRow
 from topolog.events.state import State
 from topolog.events.terms import cluster

@@ -7,7 +7,7 @@ from topolog.events.asked import RequestId
 from topolog.events.asking import encode_request
 from topolog.events.errors import NotAllowed, OutcomeUnknown, Unreachable
 from topolog.events.log import InMemoryLog, InMemoryWriter
-from topolog.events.requests import TypeRemovalRequested
+from topolog.events.metadata import TypeRemovalRequested
 from topolog.events.topics import Topic
 from topolog.projections.requester import Requester
 

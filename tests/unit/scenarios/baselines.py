@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from topolog.events import baseline as b
 from topolog.events import drains as d
-from topolog.events import requests as q
+from topolog.events.baseline_requests import BaselineVerb
 from topolog.events.fold import Event
 from topolog.events.ids import TopologyVersion
 from topolog.events.state import State
@@ -61,7 +61,7 @@ def change_of(words: tuple[str, ...]) -> dict[str, object]:
     nodes = nodes[:-2] if accepts else nodes
     version = TopologyVersion(*map(int, nodes.pop().split("."))) if verb == "version" else None
     return {
-        "verb": q.BaselineVerb(verb.upper()),
+        "verb": BaselineVerb(verb.upper()),
         "nodes": tuple(nodes),
         "accepts_loss": accepts,
         "version": version,

@@ -16,9 +16,10 @@ from topolog.events import membership as m
 from topolog.events import metadata as md
 from topolog.events import requests as q
 from topolog.events import terms
-from topolog.events.asked import RequestId
+from topolog.events.asked import Request, RequestId
 from topolog.events.codec import CODEC, Codec
 from topolog.events.errors import TopologError
+from topolog.events.exchange_requests import LossResetRequested
 from topolog.events.fold import Fold, Folded, Ignored
 from topolog.events.ids import Position
 from topolog.events.log import Headers, InMemoryLog, InMemoryReader, InMemoryWriter, LogWriter, OnDelivery
@@ -135,7 +136,7 @@ class Member(Process):
     def __init__(
         self,
         world: "World",
-        joiner: q.Joiner,
+        joiner: m.Joiner,
         hook: Hook,
         disk: Disk | None = None,
         past: MemoryDisk | None = None,
@@ -245,10 +246,10 @@ class World:
         name: str,
         *,
         process: str | None = None,
-        kind: q.NodeKind = q.NodeKind.SERVER,
+        kind: m.NodeKind = m.NodeKind.SERVER,
         capabilities: tuple[str, ...] = (m.FENCING,),
         folder: str = "",
-        types: tuple[q.DeclaredType, ...] = (),
+        types: tuple[m.DeclaredType, ...] = (),
         hook: Hook = lambda _: None,
         disk: bool = False,
         mute: bool = False,
@@ -258,9 +259,9 @@ class World:
         `disk`: it has the copies that the process of this name owned when it was killed. `mute`: it sends no maps.
         """
         self.lives += 1
-        joiner = q.Joiner(name, 0, kind, "", {}, capabilities, folder, types=types)
+        joiner = m.Joiner(name, 0, kind, "", {}, capabilities, folder, types=types)
         kept = self._disks.get(name, {}) if disk else {}
-        past = self.pasts.setdefault(folder, MemoryDisk()) if folder and kind is q.NodeKind.SERVER else None
+        past = self.pasts.setdefault(folder, MemoryDisk()) if folder and kind is m.NodeKind.SERVER else None
         member = self.nodes[process or name] = Member(self, joiner, hook, kept, past)
         member.wire.is_mute = mute
         self.settle()
@@ -328,7 +329,7 @@ class World:
         node, session = self.nodes[process].name, self.nodes[process].session
         request = session.requests.next_id()
         session.requests.send(
-            q.UpdateRequested(request, self.log_id, node, "", definition, based_on, node, session.core.incarnation)
+            md.UpdateRequested(request, self.log_id, node, "", definition, based_on, node, session.core.incarnation)
         )
         return request
 
@@ -336,35 +337,35 @@ class World:
         self._asked += 1
         return RequestId("operator", self._asked)
 
-    def ask(self, request: q.AnyRequest) -> RequestId:
+    def ask(self, request: Request) -> RequestId:
         """A request comes to stand in the topic, whoever sent it."""
         self.log.put(Topic.OPERATIONS, request.id.requester, CODEC.encode(request))
         return request.id
 
     def remove_type(self, name: str) -> RequestId:
-        return self.ask(q.TypeRemovalRequested(self.operator_id(), self.log_id, "ada", "", name))
+        return self.ask(md.TypeRemovalRequested(self.operator_id(), self.log_id, "ada", "", name))
 
     def create_group(self, who: str, group: g.GroupDefinition) -> RequestId:
         """A node declares a group, or the operator does."""
         if who not in self.nodes:
-            return self.ask(q.GroupCreationRequested(self.operator_id(), self.log_id, "ada", "", group))
+            return self.ask(g.GroupCreationRequested(self.operator_id(), self.log_id, "ada", "", group))
         session = self.nodes[who].session
-        request = q.GroupCreationRequested(session.requests.next_id(), self.log_id, self.nodes[who].name, "", group)
+        request = g.GroupCreationRequested(session.requests.next_id(), self.log_id, self.nodes[who].name, "", group)
         session.requests.send(request)
         return request.id
 
     def alter_group(self, name: str, changes: Mapping[str, Any]) -> RequestId:
         head = (self.operator_id(), self.log_id, "ada", "", name)
-        return self.ask(q.GroupAlterationRequested(*head, **changes))
+        return self.ask(g.GroupAlterationRequested(*head, **changes))
 
     def drop_group(self, name: str) -> RequestId:
-        return self.ask(q.GroupDropRequested(self.operator_id(), self.log_id, "ada", "", name))
+        return self.ask(g.GroupDropRequested(self.operator_id(), self.log_id, "ada", "", name))
 
     def reset(self, name: str) -> RequestId:
-        return self.ask(q.LossResetRequested(self.operator_id(), self.log_id, "ada", "", name))
+        return self.ask(LossResetRequested(self.operator_id(), self.log_id, "ada", "", name))
 
     def remove_node(self, name: str) -> RequestId:
-        return self.ask(q.NodeRemovalRequested(self.operator_id(), self.log_id, "ada", "", name))
+        return self.ask(m.NodeRemovalRequested(self.operator_id(), self.log_id, "ada", "", name))
 
     # What the log says.
 

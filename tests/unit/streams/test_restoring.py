@@ -11,14 +11,13 @@ from tests.unit.scenarios.world import PROCEED_MS, Hooked, World
 from tests.unit.streams.coordinator.test_voiding import poison, revived, void
 
 from topolog.events import metadata as md
-from topolog.events import requests as q
 from topolog.events import terms
 from topolog.events.codec import CODEC
 from topolog.events.errors import DamagedStore, HookFailed
 from topolog.events.fold import Fold, Header, Judge
 from topolog.events.ids import NodeId, Offset, Position
 from topolog.events.log import InMemoryReader, InMemoryWriter
-from topolog.events.membership import FENCING
+from topolog.events.membership import FENCING, Joiner, NodeKind
 from topolog.events.rows import row_format
 from topolog.events.snapshot_content import Content, Cut
 from topolog.events.snapshots import SnapshotAnchor, SnapshotChunk, SnapshotTaken
@@ -409,7 +408,7 @@ def test_a_service_is_told_of_the_types_in_the_snapshot_first() -> None:
 
 def begin_session(world: World, begin: Callable[[Session], None]) -> Session:
     """A node's loop that stands at the snapshot and has read nothing behind it."""
-    joiner = q.Joiner("n9", 0, q.NodeKind.SERVER, "", {}, (FENCING,))
+    joiner = Joiner("n9", 0, NodeKind.SERVER, "", {}, (FENCING,))
     sessions: list[Session] = []
     session = Session(
         world.log.reader(),
@@ -532,7 +531,7 @@ def test_a_node_whose_snapshot_holds_what_was_voided_reads_the_log_from_its_begi
     poison(world.log, Reader(world.log).run().fold.header, CODEC.encode(RecordVoided(1, bytes(16))))
     again = revived(world.log, void(world.log))
     told: list[str] = []
-    joiner = q.Joiner("n9", 0, q.NodeKind.SERVER, "", {}, ())
+    joiner = Joiner("n9", 0, NodeKind.SERVER, "", {}, ())
     session = Session(
         world.log.reader(),
         world.log.writer(),

@@ -6,10 +6,10 @@ from tests.unit.scenarios.world import PROCEED_MS, World
 
 from topolog.events.codec import CODEC
 from topolog.events.errors import Poisoned
-from topolog.events.levels import FIRST_LEVEL, level_of
-from topolog.events.membership import NodeJoined, NodeRow, members
+from topolog.events.levels import FIRST_LEVEL, LevelRaiseRequested, level_of
+from topolog.events.membership import JoinRequested, NodeJoined, NodeRow, members
 from topolog.events.metadata import ObjectType
-from topolog.events.requests import JoinRequested, LevelRaiseRequested, OutcomeRow, Status
+from topolog.events.requests import OutcomeRow, Status
 from topolog.events.terms import cluster
 from topolog.events.topics import Topic
 

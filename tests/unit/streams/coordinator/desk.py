@@ -9,7 +9,7 @@ from topolog.events import membership as m
 from topolog.events import metadata as md
 from topolog.events import requests as q
 from topolog.events import terms
-from topolog.events.asked import RequestId
+from topolog.events.asked import Request, RequestId
 from topolog.events.codec import CODEC, Record
 from topolog.events.fold import Ignored
 from topolog.events.ids import NOWHERE, Incarnation, NodeId, Position
@@ -69,22 +69,22 @@ class Desk:
         self.core.hear(msgspec.structs.replace(entry, appended_at_ms=appended_at_ms))
         self.core.settle()
 
-    def ask(self, request: q.AnyRequest, topic: Topic = Topic.OPERATIONS) -> Entry:
+    def ask(self, request: Request, topic: Topic = Topic.OPERATIONS) -> Entry:
         """As an operator asks, unless the topic is another."""
         entry = self.log.put(topic, "t", CODEC.encode(request))
         self.core.ask(entry)
         return entry
 
-    def join(self, node: str, incarnation: int = 1) -> q.JoinRequested:
+    def join(self, node: str, incarnation: int = 1) -> m.JoinRequested:
         """As a process asks for it, for the first time in this life of its own or once more behind an outcome."""
         requester = joining(requester_of(node, incarnation))
         id_ = RequestId(requester, highest_of(self.core.state, requester) + 1)
-        request = q.JoinRequested(id_, LOG_ID, node, "", joiner(node, incarnation))
+        request = m.JoinRequested(id_, LOG_ID, node, "", joiner(node, incarnation))
         self.ask(request, Topic.REQUESTS)
         return request
 
-    def update(self, name: str, **fields: str) -> q.UpdateRequested:
-        return q.UpdateRequested(self.new_id(), LOG_ID, "ada", "why not", md.ObjectType(name, fields), 0)
+    def update(self, name: str, **fields: str) -> md.UpdateRequested:
+        return md.UpdateRequested(self.new_id(), LOG_ID, "ada", "why not", md.ObjectType(name, fields), 0)
 
     def new_id(self) -> RequestId:
         self.sequence += 1
@@ -119,5 +119,5 @@ class Desk:
     def decided(self) -> list[Record]:
         return [CODEC.decode(each.value) for each in self.core.outbox]
 
-    def outcome(self, request: q.AnyRequest) -> q.OutcomeRow | None:
+    def outcome(self, request: Request) -> q.OutcomeRow | None:
         return q.outcome_of(self.core.state, request.id)

@@ -9,11 +9,12 @@ from topolog.events import membership as m
 from topolog.events import metadata as md
 from topolog.events import requests as q
 from topolog.events import terms
-from topolog.events.asked import RequestId
+from topolog.events.asked import Request, RequestId
 from topolog.events.codec import CODEC, Codec, Record
 from topolog.events.errors import Undecodable
 from topolog.events.fold import Fold, Ignored
 from topolog.events.group_definition import Affinity, GroupDefinition
+from topolog.events.groups import GroupAlterationRequested, GroupCreationRequested, GroupDropRequested
 from topolog.events.ids import NOWHERE, Incarnation, NodeId, Offset, Position, Slot
 from topolog.events.levels import FIRST_LEVEL
 from topolog.events.single_maps import GroupMap, SinglePartitionMap
@@ -190,8 +191,8 @@ def test_k4_what_a_cut_set_had_read_is_read_again() -> None:
     desk = Desk.leading()
     desk.ask(desk.update("T", id="long"))
     desk.land()
-    types = (q.DeclaredType(md.ObjectType("S", {}), 0),)
-    desk.ask(q.JoinRequested(desk.new_id(), LOG_ID, "n1", "", msgspec.structs.replace(joiner("n1"), types=types)))
+    types = (m.DeclaredType(md.ObjectType("S", {}), 0),)
+    desk.ask(m.JoinRequested(desk.new_id(), LOG_ID, "n1", "", msgspec.structs.replace(joiner("n1"), types=types)))
     first, _second = desk.take()
     desk.send([first])
     successor = Desk(desk.log, "c2")
@@ -288,12 +289,12 @@ def test_every_kind_of_request_gives_nothing_the_second_time(kind: str) -> None:
     desk.join("n1")
     desk.ask(desk.update("T", id="long"))
     desk.hear(desk.beat(1))
-    requests: dict[str, q.AnyRequest] = {
-        "join": q.JoinRequested(desk.new_id(), LOG_ID, "n2", "", joiner("n2")),
-        "node removal": q.NodeRemovalRequested(desk.new_id(), LOG_ID, "ada", "", "n1"),
+    requests: dict[str, Request] = {
+        "join": m.JoinRequested(desk.new_id(), LOG_ID, "n2", "", joiner("n2")),
+        "node removal": m.NodeRemovalRequested(desk.new_id(), LOG_ID, "ada", "", "n1"),
         "update": desk.update("S", id="long"),
-        "type removal": q.TypeRemovalRequested(desk.new_id(), LOG_ID, "ada", "", "T"),
-        "group": q.GroupCreationRequested(desk.new_id(), LOG_ID, "ada", "", GroupDefinition("G")),
+        "type removal": md.TypeRemovalRequested(desk.new_id(), LOG_ID, "ada", "", "T"),
+        "group": GroupCreationRequested(desk.new_id(), LOG_ID, "ada", "", GroupDefinition("G")),
     }
     desk.take()
     desk.ask(requests[kind])
@@ -325,20 +326,20 @@ LONG = "x" * 400_000
 @pytest.mark.parametrize(
     "request_",
     [
-        q.NodeRemovalRequested(RequestId("t", 1), LOG_ID, LONG, "", LONG),
-        q.TypeRemovalRequested(RequestId("t", 1), LOG_ID, "", "", LONG + LONG),
-        q.GroupCreationRequested(RequestId("t", 1), LOG_ID, "", "", GroupDefinition(LONG)),
-        q.GroupCreationRequested(
+        m.NodeRemovalRequested(RequestId("t", 1), LOG_ID, LONG, "", LONG),
+        md.TypeRemovalRequested(RequestId("t", 1), LOG_ID, "", "", LONG + LONG),
+        GroupCreationRequested(RequestId("t", 1), LOG_ID, "", "", GroupDefinition(LONG)),
+        GroupCreationRequested(
             RequestId("t", 1), LOG_ID, "", "", GroupDefinition("G", affinity=Affinity(LONG, {LONG: ""}))
         ),
-        q.GroupAlterationRequested(RequestId("t", 1), LOG_ID, "", "", LONG, node_filter={"a": LONG}),
-        q.GroupDropRequested(RequestId("t", 1), LOG_ID, "", LONG, LONG),
-        q.JoinRequested(RequestId("t", 1), LOG_ID, "", "", joiner(LONG)),
-        q.UpdateRequested(RequestId("t", 1), LOG_ID, "", "", md.ObjectType(LONG, {}), 0),
-        q.UpdateRequested(RequestId("t", 1), LOG_ID, "", "", md.ObjectType("T", {LONG: "int"}), 0),
-        q.UpdateRequested(RequestId("t", 1), LOG_ID, "", "", md.ObjectType("T", {}, schemas={LONG: (LONG,)}), 0),
-        q.UpdateRequested(RequestId("t", 1), LOG_ID, "", "", md.ObjectType("T", {}), 0, LONG, 1),
-        q.TypeRemovalRequested(RequestId("t", 1), LOG_ID, "", "", "x" * (q.REQUEST_BYTES_MAX + 1)),
+        GroupAlterationRequested(RequestId("t", 1), LOG_ID, "", "", LONG, node_filter={"a": LONG}),
+        GroupDropRequested(RequestId("t", 1), LOG_ID, "", LONG, LONG),
+        m.JoinRequested(RequestId("t", 1), LOG_ID, "", "", joiner(LONG)),
+        md.UpdateRequested(RequestId("t", 1), LOG_ID, "", "", md.ObjectType(LONG, {}), 0),
+        md.UpdateRequested(RequestId("t", 1), LOG_ID, "", "", md.ObjectType("T", {LONG: "int"}), 0),
+        md.UpdateRequested(RequestId("t", 1), LOG_ID, "", "", md.ObjectType("T", {}, schemas={LONG: (LONG,)}), 0),
+        md.UpdateRequested(RequestId("t", 1), LOG_ID, "", "", md.ObjectType("T", {}), 0, LONG, 1),
+        md.TypeRemovalRequested(RequestId("t", 1), LOG_ID, "", "", "x" * (q.REQUEST_BYTES_MAX + 1)),
     ],
     ids=[
         "node",
@@ -355,7 +356,7 @@ LONG = "x" * 400_000
         "over the limit",
     ],
 )
-def test_a_request_full_of_long_names_gets_a_short_refusal(request_: q.AnyRequest) -> None:
+def test_a_request_full_of_long_names_gets_a_short_refusal(request_: Request) -> None:
     """What a refusal repeats must fit a record, or one request would stop every coordinator that reads it."""
     desk = Desk.leading()
     desk.ask(request_)
@@ -374,10 +375,10 @@ def test_a_request_full_of_long_names_gets_a_short_refusal(request_: q.AnyReques
     [
         (b"garbage", "no single-object marker"),
         (CODEC.encode(STARTED), "LogStarted with this id is no request"),
-        (CODEC.encode(q.TypeRemovalRequested(RequestId("", 1), LOG_ID, "", "", "T")), "with this id"),
-        (CODEC.encode(q.TypeRemovalRequested(RequestId("t", 0), LOG_ID, "", "", "T")), "with this id"),
-        (CODEC.encode(q.TypeRemovalRequested(RequestId("t" * 201, 1), LOG_ID, "", "", "T")), "with this id"),
-        (CODEC.encode(q.TypeRemovalRequested(RequestId("t\nu", 1), LOG_ID, "", "", "T")), "with this id"),
+        (CODEC.encode(md.TypeRemovalRequested(RequestId("", 1), LOG_ID, "", "", "T")), "with this id"),
+        (CODEC.encode(md.TypeRemovalRequested(RequestId("t", 0), LOG_ID, "", "", "T")), "with this id"),
+        (CODEC.encode(md.TypeRemovalRequested(RequestId("t" * 201, 1), LOG_ID, "", "", "T")), "with this id"),
+        (CODEC.encode(md.TypeRemovalRequested(RequestId("t\nu", 1), LOG_ID, "", "", "T")), "with this id"),
     ],
 )
 def test_a_request_that_is_none_is_dead_and_work_goes_on(value: bytes, reason: str) -> None:

@@ -9,11 +9,11 @@ from tests.unit.streams.rules.exchanging import Shared, kinds, passed, shared
 
 from topolog.events.decision import Decision
 from topolog.events.exchange import ExchangeCompleted, open_exchange
+from topolog.events.exchange_requests import ExchangeRequested
 from topolog.events.ids import NOWHERE, Incarnation, NodeId, Offset
 from topolog.events.log import Entry
 from topolog.events.membership import Applied
 from topolog.events.partitions import PartitionState, codes_of, encode_codes
-from topolog.events.requests import ExchangeRequested
 from topolog.events.single_maps import Finished, GroupMap, SinglePartitionMap, pack_finished
 from topolog.events.terms import cluster
 from topolog.events.topics import Topic

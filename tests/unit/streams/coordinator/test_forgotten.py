@@ -8,11 +8,11 @@ from tests.unit.streams.coordinator.desk import LOG_ID, Desk
 
 from topolog.events import forgotten
 from topolog.events import requests as q
-from topolog.events.asked import RequestId
+from topolog.events.asked import Request, RequestId
 from topolog.events.fold import Fold
 from topolog.events.forgotten import ForgottenRow
 from topolog.events.group_definition import GroupDefinition
-from topolog.events.groups import GroupRow
+from topolog.events.groups import GroupCreationRequested, GroupDropRequested, GroupRow
 from topolog.events.log import Entry
 from topolog.events.snapshot_content import Content, Cut, Loader
 from topolog.streams.rules import requesters
@@ -20,17 +20,17 @@ from topolog.streams.rules import requesters
 DOCS = Path(__file__).parents[4] / "docs"
 
 
-def created(requester: str, sequence: int, partitions: int) -> q.GroupCreationRequested:
-    return q.GroupCreationRequested(
+def created(requester: str, sequence: int, partitions: int) -> GroupCreationRequested:
+    return GroupCreationRequested(
         RequestId(requester, sequence), LOG_ID, requester, "", GroupDefinition("nightly", partitions, 0)
     )
 
 
-def dropped(requester: str, sequence: int) -> q.GroupDropRequested:
-    return q.GroupDropRequested(RequestId(requester, sequence), LOG_ID, requester, "", "nightly")
+def dropped(requester: str, sequence: int) -> GroupDropRequested:
+    return GroupDropRequested(RequestId(requester, sequence), LOG_ID, requester, "", "nightly")
 
 
-def ask(desk: Desk, request: q.AnyRequest) -> Entry:
+def ask(desk: Desk, request: Request) -> Entry:
     entry = desk.ask(request)
     desk.land()
     return entry

@@ -4,10 +4,9 @@ from tests.unit.scenarios.world import PROCEED_MS, STEP_MS, TERMS, World
 
 from topolog.events import membership as m
 from topolog.events import metadata as md
-from topolog.events import requests as q
 from topolog.events import terms
 from topolog.events.ids import NOWHERE, Position
-from topolog.events.lease_terms import LeaseTermsChanged, LeaseTermsConfirmed
+from topolog.events.lease_terms import LeaseTermsChanged, LeaseTermsConfirmed, LeaseTermsRequested
 from topolog.streams.coordinator.core import Role
 from topolog.streams.coordinator.read_backs import ReadBacks
 
@@ -22,7 +21,7 @@ LATE_MS = 10 * STEP_MS
 
 def change(world: World, fence_ms: int | None = None, margin_ms: int | None = None) -> None:
     head = (world.operator_id(), world.log_id, "ada", "")
-    world.ask(q.LeaseTermsRequested(*head, fence_ms, margin_ms))
+    world.ask(LeaseTermsRequested(*head, fence_ms, margin_ms))
     world.settle()
 
 

@@ -8,6 +8,7 @@ from topolog.events.asked import RequestId
 from topolog.events.asking import digest_of
 from topolog.events.ids import Offset
 from topolog.events.log import Entry
+from topolog.events.metadata import UpdateRequested
 from topolog.events.object_types import ObjectType
 from topolog.events.stamp import InputOffset
 from topolog.events.topics import Topic
@@ -72,7 +73,7 @@ def test_an_exchange_that_began_behind_what_is_read_has_begun_in_a_topic_that_is
 
 def update(world: World, name: str, number: int) -> RequestId:
     definition = ObjectType(name, {f"f{number}": "long"})
-    return world.ask(q.UpdateRequested(world.operator_id(), world.log_id, "ada", "", definition, 0))
+    return world.ask(UpdateRequested(world.operator_id(), world.log_id, "ada", "", definition, 0))
 
 
 def test_a_topic_that_ends_before_the_record_is_another_one_too() -> None:

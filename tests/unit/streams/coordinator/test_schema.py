@@ -18,7 +18,6 @@ from tests.unit.streams.rules.changing import (
 from tests.unit.streams.rules.cluster import joiner
 
 from topolog.events import membership as m
-from topolog.events import requests as q
 from topolog.events.asked import RequestId
 from topolog.events.claims import line, line_row
 from topolog.events.codec import CODEC
@@ -59,9 +58,9 @@ class Study(Desk):
             desk.land()
         return desk
 
-    def join(self, node: str, incarnation: int = 1) -> q.JoinRequested:
+    def join(self, node: str, incarnation: int = 1) -> m.JoinRequested:
         who = joiner(node, incarnation, capabilities=(m.FENCING,))
-        request = q.JoinRequested(self.new_id(), LOG_ID, node, "", who)
+        request = m.JoinRequested(self.new_id(), LOG_ID, node, "", who)
         self.ask(request)
         return request
 

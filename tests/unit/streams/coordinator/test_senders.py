@@ -9,9 +9,10 @@ from topolog.events import groups as g
 from topolog.events import metadata as md
 from topolog.events import repair_requests as rr
 from topolog.events import requests as q
-from topolog.events.asked import RequestId
+from topolog.events.asked import Request, RequestId
 from topolog.events.ids import Position
-from topolog.events.membership import NodeRow
+from topolog.events.membership import JoinRequested, NodeRemovalRequested, NodeRow
+from topolog.events.object_requests import DeletionsConfirmed
 from topolog.events.operations import CODE
 from topolog.events.repair_tasks import TaskId
 from topolog.events.requesters import AHEAD_MAX, joining, operating, requester_of
@@ -26,25 +27,25 @@ def desk() -> Desk:
     """A coordinator with two members, which have asked for that themselves."""
     desk = Desk.leading()
     for name, requester in (("n1", N1), ("n2", N2)):
-        join = q.JoinRequested(RequestId(joining(requester), 1), LOG_ID, name, "", joiner(name))
+        join = JoinRequested(RequestId(joining(requester), 1), LOG_ID, name, "", joiner(name))
         desk.ask(join, REQUESTS)
         assert status_of(desk, join) is q.Status.GRANTED
     return desk
 
 
-def status_of(desk: Desk, request: q.AnyRequest) -> q.Status | None:
+def status_of(desk: Desk, request: Request) -> q.Status | None:
     row = desk.outcome(request)
     return row.status if row else None
 
 
-def propose(requester: str, number: int, actor: str, node: str | None = None) -> q.UpdateRequested:
+def propose(requester: str, number: int, actor: str, node: str | None = None) -> md.UpdateRequested:
     definition = md.ObjectType("T", {f"f{number}": "long"})
     life = None if node is None else 1
-    return q.UpdateRequested(RequestId(requester, number), LOG_ID, actor, "", definition, 0, node, life)
+    return md.UpdateRequested(RequestId(requester, number), LOG_ID, actor, "", definition, 0, node, life)
 
 
-def group(requester: str, number: int, actor: str) -> q.GroupCreationRequested:
-    return q.GroupCreationRequested(RequestId(requester, number), LOG_ID, actor, "", g.GroupDefinition("G", 4))
+def group(requester: str, number: int, actor: str) -> g.GroupCreationRequested:
+    return g.GroupCreationRequested(RequestId(requester, number), LOG_ID, actor, "", g.GroupDefinition("G", 4))
 
 
 def reasons(desk: Desk) -> list[str]:
@@ -54,7 +55,7 @@ def reasons(desk: Desk) -> list[str]:
 def test_a_removal_that_a_node_writes_is_refused_and_that_of_the_api_is_done() -> None:
     """A lying node must not take another out of the cluster: the code says which topic it is taken from."""
     desk_ = desk()
-    forged = q.NodeRemovalRequested(RequestId(N1, 1), LOG_ID, "n1", "mine now", "n2")
+    forged = NodeRemovalRequested(RequestId(N1, 1), LOG_ID, "n1", "mine now", "n2")
     desk_.ask(forged, REQUESTS)
     row = desk_.outcome(forged)
     assert row is not None
@@ -84,12 +85,12 @@ def test_nobody_asks_in_the_name_of_an_operator() -> None:
     "request_",
     [
         propose(N1, 1, "n1", node="n2"),
-        q.DeletionsConfirmed(RequestId(N1, 1), LOG_ID, "n1", "", "n2", 1, (5,)),
-        q.JoinRequested(RequestId(joining(N1), 2), LOG_ID, "n1", "", joiner("n3")),
+        DeletionsConfirmed(RequestId(N1, 1), LOG_ID, "n1", "", "n2", 1, (5,)),
+        JoinRequested(RequestId(joining(N1), 2), LOG_ID, "n1", "", joiner("n3")),
     ],
     ids=lambda each: type(each).__name__,
 )
-def test_nobody_says_of_another_what_each_says_of_itself(request_: q.AnyRequest) -> None:
+def test_nobody_says_of_another_what_each_says_of_itself(request_: Request) -> None:
     """A proposal, a deletion that is done, a joining: each names its node, which is its sender."""
     desk_ = desk()
     desk_.ask(request_, REQUESTS)
@@ -160,7 +161,7 @@ def test_a_validator_is_no_node_and_is_heard() -> None:
 
 def test_a_long_name_has_requesters_too() -> None:
     name = "n" * 200
-    join = q.JoinRequested(RequestId(joining(requester_of(name, 1)), 1), LOG_ID, name, "", joiner(name))
+    join = JoinRequested(RequestId(joining(requester_of(name, 1)), 1), LOG_ID, name, "", joiner(name))
     desk_ = desk()
     desk_.ask(join, REQUESTS)
     assert status_of(desk_, join) is q.Status.GRANTED

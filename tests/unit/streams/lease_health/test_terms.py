@@ -2,13 +2,13 @@
 
 from tests.unit.scenarios.world import TERMS, World
 
-from topolog.events import requests as q
+from topolog.events.lease_terms import LeaseTermsRequested
 from topolog.streams.lease_health.terms import Follower
 from topolog.streams.lease_health.windows import Terms
 
 
 def change(world: World, fence_ms: int) -> None:
-    world.ask(q.LeaseTermsRequested(world.operator_id(), world.log_id, "ada", "", fence_ms))
+    world.ask(LeaseTermsRequested(world.operator_id(), world.log_id, "ada", "", fence_ms))
     world.settle()
 
 
@@ -52,7 +52,7 @@ def test_what_does_not_count_changes_nothing() -> None:
     world = World(["c1", "c2"], ["n1"])
     zombie = world.coordinators["c1"]
     zombie.writer.prompt = False
-    world.ask(q.LeaseTermsRequested(world.operator_id(), world.log_id, "ada", "", 3_000))
+    world.ask(LeaseTermsRequested(world.operator_id(), world.log_id, "ada", "", 3_000))
     zombie.step()
     zombie.paused = True
     world.run(TERMS.fence_ms)

@@ -86,7 +86,7 @@ class Cluster:
 
     def silent_member(self, name: str = "silent", *, folder: str = "", key: bytes | None = None) -> Session:
         """A member that takes no further turn of its own: whatever is proposed waits for it."""
-        joiner = q.Joiner(name, 0, q.NodeKind.SERVER, "", {}, (m.FENCING,), folder)
+        joiner = m.Joiner(name, 0, m.NodeKind.SERVER, "", {}, (m.FENCING,), folder)
         session = Session(self.log.reader(), self.log.writer(), self.clock, joiner, key=key)
 
         def holds_its_lease() -> bool:
@@ -357,7 +357,7 @@ def test_proposals_of_several_threads_and_nodes_are_all_in_the_end(cluster: Clus
 
 def test_a_client_proposes_and_reads_what_servers_do_and_says_how_old_it_is(cluster: Cluster) -> None:
     """Clients hold none: they read what they have applied, and nobody waits for them."""
-    with cluster.node() as server, cluster.node("web", kind=q.NodeKind.CLIENT) as client:
+    with cluster.node() as server, cluster.node("web", kind=m.NodeKind.CLIENT) as client:
         assert client.propose(CUSTOMER, timeout_s=PATIENCE_S).accepted
         assert list(client.types()) == ["Customer"]
         served, found = server.metadata("Customer", timeout_s=PATIENCE_S), client.metadata("Customer")
@@ -427,7 +427,7 @@ def test_r4_a_reader_who_waits_for_a_removal_is_told_of_the_removal(cluster: Clu
 def remove_type(cluster: Cluster, node: Node, name: str) -> None:
     log_id = node._session.core.log_id
     assert log_id is not None
-    request = q.TypeRemovalRequested(RequestId("operator", 1), log_id, "ada", "", name)
+    request = md.TypeRemovalRequested(RequestId("operator", 1), log_id, "ada", "", name)
     cluster.log.put(Topic.OPERATIONS, "operator", CODEC.encode(request))
 
 
@@ -497,7 +497,7 @@ def test_a_node_that_an_operator_removes_is_out_for_good(cluster: Cluster) -> No
     with node:
         log_id = node._session.core.log_id
         assert log_id is not None
-        request = q.NodeRemovalRequested(RequestId("operator", 1), log_id, "ada", "", "n1")
+        request = m.NodeRemovalRequested(RequestId("operator", 1), log_id, "ada", "", "n1")
         cluster.log.put(Topic.OPERATIONS, "operator", CODEC.encode(request))
         cluster.until(lambda: node.failure)
         assert reasons == [m.LeaveReason.REMOVED]
@@ -566,8 +566,8 @@ def test_a_forked_child_of_a_service_starts_fenced(cluster: Cluster) -> None:
         node.lease.require()
 
 
-@pytest.mark.parametrize("kind", list(q.NodeKind)[1:])
-def test_nothing_of_a_node_works_in_a_forked_child(cluster: Cluster, tmp_path: Path, kind: q.NodeKind) -> None:
+@pytest.mark.parametrize("kind", list(m.NodeKind)[1:])
+def test_nothing_of_a_node_works_in_a_forked_child(cluster: Cluster, tmp_path: Path, kind: m.NodeKind) -> None:
     """A client holds no lease to be fenced by, and what it knows grows old in a child all the same.
 
     The child says goodbye to nobody when it leaves the `with` block, and does not wait for threads that it has not.

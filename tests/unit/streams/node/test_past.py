@@ -14,7 +14,6 @@ import pytest
 from tests.unit.scenarios.world import PROCEED_MS, TERMS, Member, World
 
 from topolog.events import membership as m
-from topolog.events import requests as q
 from topolog.events.codec import CODEC
 from topolog.events.errors import BadInput, DiskFailed, Injected, Refused
 from topolog.events.failpoints import VARIABLE, arm
@@ -541,7 +540,7 @@ def test_a_client_and_a_node_without_a_folder_note_nothing(tmp_path: Path) -> No
     """They store nothing."""
     with (
         LocalCluster() as cluster,
-        cluster.node("c", kind=q.NodeKind.CLIENT, folder=tmp_path),
+        cluster.node("c", kind=m.NodeKind.CLIENT, folder=tmp_path),
         cluster.node("n") as node,
     ):
         assert {row.kinship for row in node.members()} == {None}
@@ -715,11 +714,11 @@ def test_a_session_is_given_the_past_that_its_disk_says() -> None:
     """Once, when it is made: what lies there then is what it may find."""
     world = World(["c1"])
     disk = MemoryDisk(past_of(10))
-    joiner = q.Joiner(NODE, 0, q.NodeKind.SERVER, "", {}, (m.FENCING,), FOLDER)
+    joiner = m.Joiner(NODE, 0, m.NodeKind.SERVER, "", {}, (m.FENCING,), FOLDER)
     session = Session(world.log.reader(), world.log.writer(), world.clock, joiner, disk=disk, key=FOLDER.encode())
     disk.past = None
     while session.core.phase is not Phase.JOINING:
         session.step(0)
     asked = CODEC.decode(world.log.entries(Topic.REQUESTS)[-1].value)
-    assert isinstance(asked, q.JoinRequested)
+    assert isinstance(asked, m.JoinRequested)
     assert asked.past == past_of(10)

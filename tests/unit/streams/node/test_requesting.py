@@ -4,10 +4,12 @@ import pytest
 from tests.unit.scenarios.world import World
 
 from topolog.events import requests as q
-from topolog.events.asked import UNNUMBERED, RequestId
+from topolog.events.asked import UNNUMBERED, Request, RequestId
 from topolog.events.codec import CODEC
 from topolog.events.errors import BadInput, NotAllowed
+from topolog.events.exchange_requests import LossResetRequested
 from topolog.events.group_definition import GroupDefinition
+from topolog.events.groups import GroupCreationRequested
 from topolog.events.requesters import AHEAD_MAX
 from topolog.events.topics import Topic
 
@@ -21,17 +23,17 @@ def world() -> World:
 
 
 def create(world: World, group: GroupDefinition) -> RequestId:
-    asked = q.GroupCreationRequested(UNNUMBERED, world.log_id, "n1", "", group)
+    asked = GroupCreationRequested(UNNUMBERED, world.log_id, "n1", "", group)
     return world.nodes["n1"].session.requests.ask(asked)
 
 
 def reset(world: World) -> RequestId:
-    return world.nodes["n1"].session.requests.ask(q.LossResetRequested(UNNUMBERED, world.log_id, "n1", "", "G"))
+    return world.nodes["n1"].session.requests.ask(LossResetRequested(UNNUMBERED, world.log_id, "n1", "", "G"))
 
 
 def ids(world: World, topic: Topic) -> list[RequestId]:
     found = (CODEC.decode(entry.value) for entry in world.log.entries(topic))
-    return [each.id for each in found if isinstance(each, q.AnyRequest)]
+    return [each.id for each in found if isinstance(each, Request)]
 
 
 def test_what_is_an_operator_s_goes_to_operations_under_a_requester_of_its_own() -> None:
@@ -102,7 +104,7 @@ def test_numbers_that_are_never_sent_stand_in_nobody_s_way() -> None:
     for _ in range(AHEAD_MAX + 10):
         with pytest.raises(BadInput):
             cluster.nodes["n1"].session.requests.ask(
-                q.GroupCreationRequested(UNNUMBERED, cluster.log_id, "n1", too_long, G)
+                GroupCreationRequested(UNNUMBERED, cluster.log_id, "n1", too_long, G)
             )
     request = create(cluster, H)
     cluster.settle()

@@ -36,11 +36,10 @@ from topolog.events.errors import (
     NotCaughtUp,
     NotFound,
 )
-from topolog.events.membership import Heartbeat
+from topolog.events.membership import Heartbeat, NodeKind
 from topolog.events.object_definition import FOREVER, ObjectKind, Privilege, Statement, Verb
 from topolog.events.object_types import ObjectType
 from topolog.events.objects import ChangeStatus
-from topolog.events.requests import NodeKind
 from topolog.events.topics import Topic
 from topolog.streams.node.client import Node
 from topolog.streams.node.core import Phase

@@ -59,7 +59,7 @@ def test_an_incarnation_is_announced_before_it_asks_to_join() -> None:
     """What the sentinel does not know when the request is sent it could never say."""
     world = World(["c1"])
     seen: list[tuple[m.NodeDied, int]] = []
-    joiner = q.Joiner("n1", 0, q.NodeKind.SERVER, "", {}, (m.FENCING,))
+    joiner = m.Joiner("n1", 0, m.NodeKind.SERVER, "", {}, (m.FENCING,))
     session = Session(
         world.log.reader(),
         world.log.writer(),
@@ -111,7 +111,7 @@ def test_a_session_that_is_closed_twice_says_so_once() -> None:
 def test_a_session_that_is_closed_before_it_joins_never_joins() -> None:
     """It has read to the end of the log, and asks for nothing."""
     world = World(["c1"])
-    member = Member(world, q.Joiner("n1", 0, q.NodeKind.SERVER, "", {}, (m.FENCING,)), lambda _: None)
+    member = Member(world, m.Joiner("n1", 0, m.NodeKind.SERVER, "", {}, (m.FENCING,)), lambda _: None)
     member.session.close()
     for _ in range(3):
         member.step()
@@ -145,7 +145,7 @@ def test_a_node_that_is_declared_dead_although_it_lives_joins_again() -> None:
 def test_the_beat_may_be_asked_for_while_the_first_decision_is_being_folded(monkeypatch: pytest.MonkeyPatch) -> None:
     """The thread that beats asks at any moment: its death in between left a node without heartbeats."""
     world = World(["c1"], ["n1"])
-    joiner = q.Joiner("n2", 0, q.NodeKind.SERVER, "", {}, (m.FENCING,))
+    joiner = m.Joiner("n2", 0, m.NodeKind.SERVER, "", {}, (m.FENCING,))
     session = Session(world.log.reader(), world.log.writer(), world.clock, joiner)
     asked: list[int] = []
     put = State.put
@@ -272,7 +272,7 @@ def test_a_node_joins_when_it_has_read_the_log_to_its_end() -> None:
     world.propose("n1", CUSTOMER)
     world.settle()
     before = len(world.log.entries(Topic.REQUESTS))
-    joiner = q.Joiner("n2", 0, q.NodeKind.SERVER, "", {}, (m.FENCING,))
+    joiner = m.Joiner("n2", 0, m.NodeKind.SERVER, "", {}, (m.FENCING,))
     node = Member(world, joiner, lambda _: None)
     node.reader.batch_max = 1
     while not node.reader.at_end(Topic.DECISIONS):
@@ -338,7 +338,7 @@ def test_a_node_is_stopping_before_it_hands_over_its_release() -> None:
     """Else the thread of the regular heartbeats, which waits for its turn meanwhile, would send one behind it."""
     world = World(["c1"])
     writer = PhaseNoting(world.log)
-    joiner = q.Joiner("n1", 0, q.NodeKind.SERVER, "", {}, (m.FENCING,))
+    joiner = m.Joiner("n1", 0, m.NodeKind.SERVER, "", {}, (m.FENCING,))
     writer.session = session = Session(world.log.reader(), writer, world.clock, joiner)
     while session.core.phase is not Phase.MEMBER:
         session.step(0)
@@ -353,7 +353,7 @@ def test_a_node_whose_join_is_refused_says_why() -> None:
     world = World(["c1"], ["n1"])
     world.propose("n1", CUSTOMER)
     world.settle()
-    wrong = q.DeclaredType(md.ObjectType("Customer", {"id": "String"}), 0)
+    wrong = m.DeclaredType(md.ObjectType("Customer", {"id": "String"}), 0)
     node = world.node("n2", types=(wrong,))
     assert isinstance(node.session.failure, Refused)
     assert node.session.failure.code == "METADATA_CONFLICT"
@@ -519,7 +519,7 @@ def test_an_outcome_under_our_id_that_answers_another_request_is_none_of_ours() 
     ours = world.propose("n1", CUSTOMER)
     log_id = node.session.core.log_id
     assert log_id is not None
-    world.ask(q.UpdateRequested(ours, log_id, "somebody", "", md.ObjectType("Other", {"id": "int"}), 0))
+    world.ask(md.UpdateRequested(ours, log_id, "somebody", "", md.ObjectType("Other", {"id": "int"}), 0))
     node.writer.prompt = True
     world.settle()
     outcome = node.session.requests.outcome(ours)
@@ -537,7 +537,7 @@ def has_said_goodbye(session: Session) -> bool:
 def member_with(world: World, writer: InMemoryWriter) -> Session:
     """A member of this world that sends by this writer."""
     session = Session(
-        world.log.reader(), writer, world.clock, q.Joiner("n1", 0, q.NodeKind.SERVER, "", {}, (m.FENCING,))
+        world.log.reader(), writer, world.clock, m.Joiner("n1", 0, m.NodeKind.SERVER, "", {}, (m.FENCING,))
     )
     while session.core.phase is not Phase.MEMBER:
         session.step(0)
@@ -566,7 +566,7 @@ def test_a_renouncement_that_is_lost_is_no_goodbye() -> None:
     """Its join may be granted, and then only the sentinel can say that nobody acts."""
     world = World(["c1"])
     writer = world.log.writer()
-    session = Session(world.log.reader(), writer, world.clock, q.Joiner("n1", 0, q.NodeKind.SERVER, "", {}, ()))
+    session = Session(world.log.reader(), writer, world.clock, m.Joiner("n1", 0, m.NodeKind.SERVER, "", {}, ()))
     assert has_said_goodbye(session)
     session.step(0)
     assert phase_of(session) is Phase.JOINING
@@ -584,7 +584,7 @@ def test_what_the_log_says_of_the_end_is_proof_as_well() -> None:
     world = World(["c1"], ["n1"])
     world.propose("n1", CUSTOMER)
     world.settle()
-    refused = world.node("n2", types=(q.DeclaredType(md.ObjectType("Customer", {"id": "String"}), 0),)).session
+    refused = world.node("n2", types=(m.DeclaredType(md.ObjectType("Customer", {"id": "String"}), 0),)).session
     assert refused.said_goodbye
     removed = world.nodes["n1"].session
     assert not has_said_goodbye(removed)
@@ -693,7 +693,7 @@ def test_no_secret_is_shown_from_a_copy_of_the_folder() -> None:
     the log."""
     world = World(["c1"])
     world.settle()
-    original, copied = (q.Joiner("n1", 0, q.NodeKind.SERVER, "", {}, (m.FENCING,), folder) for folder in ("a", "b"))
+    original, copied = (m.Joiner("n1", 0, m.NodeKind.SERVER, "", {}, (m.FENCING,), folder) for folder in ("a", "b"))
     for joiner in (original, copied):
         session = Session(
             world.log.reader(), world.log.writer(), world.clock, joiner, disk=MemoryDisk(), key=b"the key of both"
@@ -702,5 +702,5 @@ def test_no_secret_is_shown_from_a_copy_of_the_folder() -> None:
             session.step(0)
             world.settle()
     asked = [CODEC.decode(entry.value) for entry in world.log.entries(Topic.REQUESTS)]
-    joins = [each.joiner for each in asked if isinstance(each, q.JoinRequested)]
+    joins = [each.joiner for each in asked if isinstance(each, m.JoinRequested)]
     assert [(each.folder, each.replaces, each.proof) for each in joins] == [("a", None, b""), ("b", None, b"")]

@@ -13,9 +13,9 @@ from topolog.events.codec import CODEC
 from topolog.events.errors import Fenced, HookFailed, Moved, NotFound, NotPrimary, PartitionLost, Refused
 from topolog.events.exchange import HandOverRow
 from topolog.events.group_definition import GroupDefinition, LossPolicy
+from topolog.events.groups import GroupDropRequested
 from topolog.events.ids import Position
 from topolog.events.partitions import PartitionState
-from topolog.events.requests import GroupDropRequested
 from topolog.events.single_maps import UpdateCounter
 from topolog.events.stamp import decode_stamp
 from topolog.events.state import Key, State

@@ -24,6 +24,7 @@ from topolog.events.object_definition import (
     Statement,
     Verb,
 )
+from topolog.events.object_requests import ChangeCancellationRequested, DeletionsConfirmed, SchemaChangeRequested
 from topolog.events.objects import (
     ChangeRow,
     ObjectRow,
@@ -93,18 +94,18 @@ def rename_column(column: str, new_name: str) -> ColumnAction:
     return ColumnAction(ColumnVerb.RENAME, column, new_name=new_name)
 
 
-def change(*statements: Statement, deadline_ms: int | None = None) -> q.SchemaChangeRequested:
-    return q.SchemaChangeRequested(
+def change(*statements: Statement, deadline_ms: int | None = None) -> SchemaChangeRequested:
+    return SchemaChangeRequested(
         RequestId("changes", next(_numbers)), LOG_ID, "ada", "why not", statements, deadline_ms
     )
 
 
-def cancellation(number: int) -> q.ChangeCancellationRequested:
-    return q.ChangeCancellationRequested(RequestId("changes", next(_numbers)), LOG_ID, "ada", "", number)
+def cancellation(number: int) -> ChangeCancellationRequested:
+    return ChangeCancellationRequested(RequestId("changes", next(_numbers)), LOG_ID, "ada", "", number)
 
 
-def deletions(node: str, *numbers: int, incarnation: int = 1) -> q.DeletionsConfirmed:
-    return q.DeletionsConfirmed(RequestId("changes", next(_numbers)), LOG_ID, node, "", node, incarnation, numbers)
+def deletions(node: str, *numbers: int, incarnation: int = 1) -> DeletionsConfirmed:
+    return DeletionsConfirmed(RequestId("changes", next(_numbers)), LOG_ID, node, "", node, incarnation, numbers)
 
 
 class Changing(Cluster):

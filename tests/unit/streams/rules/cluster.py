@@ -5,9 +5,8 @@ from collections.abc import Iterable, Mapping
 
 from topolog.events import membership as m
 from topolog.events import metadata as md
-from topolog.events import requests as q
 from topolog.events import terms
-from topolog.events.asked import RequestId, RequestRef
+from topolog.events.asked import Request, RequestId, RequestRef
 from topolog.events.codec import CODEC
 from topolog.events.decision import Decision
 from topolog.events.fold import evolve
@@ -42,14 +41,14 @@ def joiner(
     node: str,
     incarnation: int = 1,
     *,
-    kind: q.NodeKind = q.NodeKind.SERVER,
+    kind: m.NodeKind = m.NodeKind.SERVER,
     capabilities: tuple[str, ...] = (m.FENCING,),
     folder: str | None = None,
     replaces: int | None = None,
-    types: tuple[q.DeclaredType, ...] = (),
+    types: tuple[m.DeclaredType, ...] = (),
     attributes: Mapping[str, str] = EMPTY,
-) -> q.Joiner:
-    return q.Joiner(
+) -> m.Joiner:
+    return m.Joiner(
         node,
         incarnation,
         kind,
@@ -64,20 +63,20 @@ def joiner(
     )
 
 
-def join_request(who: q.Joiner, past: Past | None = None) -> q.JoinRequested:
-    return q.JoinRequested(new_id(), LOG_ID, who.node, "", who, past)
+def join_request(who: m.Joiner, past: Past | None = None) -> m.JoinRequested:
+    return m.JoinRequested(new_id(), LOG_ID, who.node, "", who, past)
 
 
-def update(definition: md.ObjectType, based_on: int = 0, node: str | None = None, life: int = 1) -> q.UpdateRequested:
-    return q.UpdateRequested(new_id(), LOG_ID, "t", "", definition, based_on, node, life if node else None)
+def update(definition: md.ObjectType, based_on: int = 0, node: str | None = None, life: int = 1) -> md.UpdateRequested:
+    return md.UpdateRequested(new_id(), LOG_ID, "t", "", definition, based_on, node, life if node else None)
 
 
-def type_removal(name: str) -> q.TypeRemovalRequested:
-    return q.TypeRemovalRequested(new_id(), LOG_ID, "t", "", name)
+def type_removal(name: str) -> md.TypeRemovalRequested:
+    return md.TypeRemovalRequested(new_id(), LOG_ID, "t", "", name)
 
 
-def node_removal(name: str) -> q.NodeRemovalRequested:
-    return q.NodeRemovalRequested(new_id(), LOG_ID, "t", "", name)
+def node_removal(name: str) -> m.NodeRemovalRequested:
+    return m.NodeRemovalRequested(new_id(), LOG_ID, "t", "", name)
 
 
 def heard(
@@ -109,13 +108,13 @@ class Cluster:
             evolve(self.state, event, Place(self.position, self.chain, Term(1)))
         return self.position
 
-    def decide(self, request: q.AnyRequest) -> list[Decision]:
+    def decide(self, request: Request) -> list[Decision]:
         """What the rules answer; nothing is folded. Raises Refused."""
         ref = RequestRef(request.id.requester, request.id.sequence, bytes(8))
         given = Circumstances(ASKED_AT_MS, self.position, newest_level=self.newest_level)
         return requests.decide(self.state, request, ref, given)
 
-    def ask(self, request: q.AnyRequest) -> list[Decision]:
+    def ask(self, request: Request) -> list[Decision]:
         decided = self.decide(request)
         self.log(*decided)
         return decided

@@ -8,10 +8,18 @@ from tests.unit.streams.rules.cluster import LOG_ID, new_id
 from tests.unit.streams.rules.exchanging import Shared
 
 from topolog.events import baseline as b
-from topolog.events import requests as q
+from topolog.events.asked import Request
+from topolog.events.baseline_requests import (
+    AutoAdjustRequested,
+    BaselineChangeRequested,
+    BaselineVerb,
+    ClusterStateRequested,
+    HoldRequested,
+    WarmRequested,
+)
 from topolog.events.cluster_state import ClusterState
 from topolog.events.decision import Decision
-from topolog.events.drains import DrainRow
+from topolog.events.drains import DrainRequested, DrainRow
 from topolog.events.errors import Refused
 from topolog.events.ids import NOWHERE, TopologyVersion
 from topolog.events.membership import LeaseStopped, LeaveReason, NodeRow
@@ -22,52 +30,50 @@ from topolog.streams.rules.verdict import Reports
 FOR_PEOPLE = (LOG_ID, "ada", "")
 
 
-def activation(target: ClusterState = ClusterState.ACTIVE) -> q.ClusterStateRequested:
-    return q.ClusterStateRequested(new_id(), *FOR_PEOPLE, target)
+def activation(target: ClusterState = ClusterState.ACTIVE) -> ClusterStateRequested:
+    return ClusterStateRequested(new_id(), *FOR_PEOPLE, target)
 
 
-def deactivation() -> q.ClusterStateRequested:
+def deactivation() -> ClusterStateRequested:
     return activation(ClusterState.INACTIVE)
 
 
 def change(
-    verb: q.BaselineVerb, *nodes: str, accepts_loss: bool = False, version: TopologyVersion | None = None
-) -> q.BaselineChangeRequested:
-    return q.BaselineChangeRequested(new_id(), *FOR_PEOPLE, verb, nodes, accepts_loss, version)
+    verb: BaselineVerb, *nodes: str, accepts_loss: bool = False, version: TopologyVersion | None = None
+) -> BaselineChangeRequested:
+    return BaselineChangeRequested(new_id(), *FOR_PEOPLE, verb, nodes, accepts_loss, version)
 
 
-def set_(*nodes: str, accepts_loss: bool = False) -> q.BaselineChangeRequested:
-    return change(q.BaselineVerb.SET, *nodes, accepts_loss=accepts_loss)
+def set_(*nodes: str, accepts_loss: bool = False) -> BaselineChangeRequested:
+    return change(BaselineVerb.SET, *nodes, accepts_loss=accepts_loss)
 
 
-def add(*nodes: str) -> q.BaselineChangeRequested:
-    return change(q.BaselineVerb.ADD, *nodes)
+def add(*nodes: str) -> BaselineChangeRequested:
+    return change(BaselineVerb.ADD, *nodes)
 
 
-def remove(*nodes: str, accepts_loss: bool = False) -> q.BaselineChangeRequested:
-    return change(q.BaselineVerb.REMOVE, *nodes, accepts_loss=accepts_loss)
+def remove(*nodes: str, accepts_loss: bool = False) -> BaselineChangeRequested:
+    return change(BaselineVerb.REMOVE, *nodes, accepts_loss=accepts_loss)
 
 
-def to_view(version: TopologyVersion | None) -> q.BaselineChangeRequested:
-    return change(q.BaselineVerb.VERSION, version=version)
+def to_view(version: TopologyVersion | None) -> BaselineChangeRequested:
+    return change(BaselineVerb.VERSION, version=version)
 
 
-def hold(*, off: bool = False) -> q.HoldRequested:
-    return q.HoldRequested(new_id(), *FOR_PEOPLE, not off)
+def hold(*, off: bool = False) -> HoldRequested:
+    return HoldRequested(new_id(), *FOR_PEOPLE, not off)
 
 
-def adjust(
-    enabled: bool | None = True, soft_ms: int | None = None, hard_ms: int | None = None
-) -> q.AutoAdjustRequested:
-    return q.AutoAdjustRequested(new_id(), *FOR_PEOPLE, enabled, soft_ms, hard_ms)
+def adjust(enabled: bool | None = True, soft_ms: int | None = None, hard_ms: int | None = None) -> AutoAdjustRequested:
+    return AutoAdjustRequested(new_id(), *FOR_PEOPLE, enabled, soft_ms, hard_ms)
 
 
-def warm() -> q.WarmRequested:
-    return q.WarmRequested(new_id(), *FOR_PEOPLE)
+def warm() -> WarmRequested:
+    return WarmRequested(new_id(), *FOR_PEOPLE)
 
 
-def drain(node: str, *, cancelled: bool = False) -> q.DrainRequested:
-    return q.DrainRequested(new_id(), *FOR_PEOPLE, node, cancelled)
+def drain(node: str, *, cancelled: bool = False) -> DrainRequested:
+    return DrainRequested(new_id(), *FOR_PEOPLE, node, cancelled)
 
 
 class Counted(Shared):
@@ -157,7 +163,7 @@ class Counted(Shared):
             if name == group
         }
 
-    def refusal(self, request: q.AnyRequest) -> Refused:
+    def refusal(self, request: Request) -> Refused:
         """The refusal of a request, which changes nothing."""
         before = self.state.hash()
         with pytest.raises(Refused) as raised:

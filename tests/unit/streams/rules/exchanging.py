@@ -8,10 +8,10 @@ from tests.unit.streams.rules.cluster import LOG_ID, Cluster, join_request, join
 from topolog.events import exchange as x
 from topolog.events import groups as g
 from topolog.events import ownership as o
-from topolog.events import requests as q
 from topolog.events.awaited import unheard
 from topolog.events.baseline import cluster_state
 from topolog.events.decision import Decision
+from topolog.events.exchange_requests import LossResetRequested
 from topolog.events.ids import NOWHERE, Incarnation, NodeId, Offset, Position, TopologyVersion
 from topolog.events.membership import FENCING, LeaveReason, NodeLeft, lease_of
 from topolog.events.ownership import Ownership
@@ -88,17 +88,17 @@ class Shared(Cluster):
 
     def create(self, name: str, partitions: int = 16, backups: int = 1, **rest: object) -> None:
         group = g.GroupDefinition(name, partitions, backups, **rest)  # type: ignore[arg-type]
-        self.ask(q.GroupCreationRequested(new_id(), LOG_ID, "t", "", group))
+        self.ask(g.GroupCreationRequested(new_id(), LOG_ID, "t", "", group))
 
     def alter(self, name: str, **changed: object) -> None:
-        fields = dict.fromkeys(q.GroupAlterationRequested.__struct_fields__[5:])
-        self.ask(q.GroupAlterationRequested(new_id(), LOG_ID, "t", "", name, **fields | changed))
+        fields = dict.fromkeys(g.GroupAlterationRequested.__struct_fields__[5:])
+        self.ask(g.GroupAlterationRequested(new_id(), LOG_ID, "t", "", name, **fields | changed))
 
     def drop(self, name: str) -> None:
-        self.ask(q.GroupDropRequested(new_id(), LOG_ID, "t", "", name))
+        self.ask(g.GroupDropRequested(new_id(), LOG_ID, "t", "", name))
 
     def reset(self, group: str) -> list[Decision]:
-        return self.ask(q.LossResetRequested(new_id(), LOG_ID, "ada", "the disks are gone", group))
+        return self.ask(LossResetRequested(new_id(), LOG_ID, "ada", "the disks are gone", group))
 
     def answer(self, *nodes: str) -> None:
         """These nodes send the single map of their present incarnation."""

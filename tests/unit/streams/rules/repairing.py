@@ -14,6 +14,7 @@ from tests.unit.streams.rules.meeting import Rendezvous
 
 from topolog.events import repair_requests as rr
 from topolog.events import requests as q
+from topolog.events.asked import Request
 from topolog.events.codec import CODEC
 from topolog.events.decision import Decision
 from topolog.events.errors import ReplicaFailed
@@ -252,7 +253,7 @@ class World:
             self.core.settle()
         self.desk.land()
 
-    def ask(self, type_: Callable[..., q.AnyRequest], *fields: Any, reason: str = "", **named: Any) -> q.OutcomeRow:
+    def ask(self, type_: Callable[..., Request], *fields: Any, reason: str = "", **named: Any) -> q.OutcomeRow:
         """Ask for this; gives the outcome."""
         log_id = self.core.ahead.log_id
         assert log_id is not None

@@ -6,7 +6,7 @@ from tests.unit.streams.rules.changing import Changing, deletions
 from tests.unit.streams.rules.cluster import LOG_ID
 
 from topolog.events import claims
-from topolog.events import requests as q
+from topolog.events.asked import Request
 from topolog.events.claims import Claims, ClaimsRow, LineRow, UsersRow
 from topolog.events.decision import Decision
 from topolog.events.errors import Refused
@@ -45,7 +45,7 @@ class Chronicle(Changing):
             self._note(event)
         return self.position
 
-    def try_ask(self, request: q.AnyRequest) -> str:
+    def try_ask(self, request: Request) -> str:
         """Gives the code if it is refused."""
         try:
             self.ask(request)

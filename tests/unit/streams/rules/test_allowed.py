@@ -35,12 +35,18 @@ from tests.unit.streams.rules.repairing import PREVIEW, UNION, definition
 
 from topolog.events import repair_requests as rr
 from topolog.events import requests as q
+from topolog.events.asked import Request
 from topolog.events.cluster_state import LEAST, ClusterState, Operation, allows
+from topolog.events.codec import REQUESTS
 from topolog.events.decision import Decision
 from topolog.events.errors import Refused
+from topolog.events.exchange_requests import ExchangeRequested, LossResetRequested
 from topolog.events.group_definition import GroupDefinition
+from topolog.events.groups import GroupAlterationRequested, GroupCreationRequested, GroupDropRequested
 from topolog.events.ids import NodeId, Position
-from topolog.events.membership import members
+from topolog.events.lease_terms import LeaseTermsRequested
+from topolog.events.levels import LevelRaiseRequested
+from topolog.events.membership import DeclaredType, members
 from topolog.events.metadata import MetadataUpdateAccepted
 from topolog.events.object_definition import ObjectKind, Privilege, Statement, Verb
 from topolog.events.object_types import ObjectType
@@ -114,21 +120,21 @@ class Busy(Counted):
         return self
 
 
-def lost(found: Busy) -> q.AnyRequest:
+def lost(found: Busy) -> Request:
     """n3 is away, and some of a group that has no backups with it."""
     found.leave("n3")
     found.rest()
-    return q.LossResetRequested(new_id(), *FOR_PEOPLE, "frail")
+    return LossResetRequested(new_id(), *FOR_PEOPLE, "frail")
 
 
-def away(found: Busy) -> q.AnyRequest:
+def away(found: Busy) -> Request:
     """n3 is away, and others have all that it had."""
     found.leave("n3")
     found.rest()
     return remove("n3")
 
 
-def alone(found: Busy) -> q.AnyRequest:
+def alone(found: Busy) -> Request:
     """n3 is away, and owned something alone."""
     found.create("single", backups=0)
     found.rest()
@@ -137,33 +143,33 @@ def alone(found: Busy) -> q.AnyRequest:
     return remove("n3", accepts_loss=True)
 
 
-def shrunk(found: Busy) -> q.AnyRequest:
+def shrunk(found: Busy) -> Request:
     return change(Statement(Verb.ALTER, ObjectKind.GRANT, "ada@shop.t", privileges=(READ,)))
 
 
-def grown(found: Busy) -> q.AnyRequest:
+def grown(found: Busy) -> Request:
     return change(Statement(Verb.ALTER, ObjectKind.GRANT, "bob@shop.t", privileges=(READ, WRITE)))
 
 
-def dropping(name: str, kind: ObjectKind) -> q.AnyRequest:
+def dropping(name: str, kind: ObjectKind) -> Request:
     return change(drop(name, kind))
 
 
-def group(name: str = "new", **fields: object) -> q.AnyRequest:
-    fields = dict.fromkeys(q.GroupAlterationRequested.__struct_fields__[5:]) | fields
-    return q.GroupAlterationRequested(new_id(), *FOR_PEOPLE, name, **fields)  # type: ignore[arg-type]
+def group(name: str = "new", **fields: object) -> Request:
+    fields = dict.fromkeys(GroupAlterationRequested.__struct_fields__[5:]) | fields
+    return GroupAlterationRequested(new_id(), *FOR_PEOPLE, name, **fields)  # type: ignore[arg-type]
 
 
-def joining(*types: ObjectType) -> q.AnyRequest:
-    return join_request(joiner("n9", types=tuple(q.DeclaredType(each, 0) for each in types)))
+def joining(*types: ObjectType) -> Request:
+    return join_request(joiner("n9", types=tuple(DeclaredType(each, 0) for each in types)))
 
 
-def with_a_session(found: Busy) -> q.AnyRequest:
+def with_a_session(found: Busy) -> Request:
     found.ask(rr.SessionRequested(new_id(), *FOR_PEOPLE, PREVIEW))
     return rr.SessionAlterationRequested(new_id(), *FOR_PEOPLE, found.position, True)
 
 
-ASKED: tuple[tuple[str, Operation, Callable[[Busy], q.AnyRequest]], ...] = (
+ASKED: tuple[tuple[str, Operation, Callable[[Busy], Request]], ...] = (
     ("a table is created", Operation.DEFINE, lambda _: change(table("shop.new"))),
     ("a table is altered", Operation.DEFINE, lambda _: change(alter("shop.t", add("b")))),
     ("a table is renamed", Operation.DEFINE, lambda _: change(rename("shop.u", "shop.w"))),
@@ -181,7 +187,7 @@ ASKED: tuple[tuple[str, Operation, Callable[[Busy], q.AnyRequest]], ...] = (
     ("it is said what was deleted", Operation.RUN, lambda found: deletions("n1", found.position)),
     ("a group is created", Operation.GROUP, lambda _: creation("new")),
     ("a group is altered", Operation.GROUP, lambda _: group("orders", backups=2)),
-    ("a group is dropped", Operation.GROUP, lambda _: q.GroupDropRequested(new_id(), *FOR_PEOPLE, "orders")),
+    ("a group is dropped", Operation.GROUP, lambda _: GroupDropRequested(new_id(), *FOR_PEOPLE, "orders")),
     ("a loss is given up", Operation.GROUP, lost),
     ("a type is proposed", Operation.TYPE, lambda _: update(ObjectType("N", {"a": "long"}))),
     ("a type is removed", Operation.TYPE, lambda _: type_removal("T")),
@@ -196,9 +202,9 @@ ASKED: tuple[tuple[str, Operation, Callable[[Busy], q.AnyRequest]], ...] = (
     ("the baseline follows the servers", Operation.RUN, lambda _: adjust()),
     ("a cold cluster goes on", Operation.RUN, lambda _: warm()),
     ("the state is changed", Operation.RUN, lambda _: activation()),
-    ("an exchange is asked for", Operation.RUN, lambda _: q.ExchangeRequested(new_id(), *FOR_PEOPLE)),
-    ("lease terms are changed", Operation.RUN, lambda _: q.LeaseTermsRequested(new_id(), *FOR_PEOPLE, 4_000)),
-    ("the feature level is raised", Operation.RUN, lambda _: q.LevelRaiseRequested(new_id(), *FOR_PEOPLE, 2)),
+    ("an exchange is asked for", Operation.RUN, lambda _: ExchangeRequested(new_id(), *FOR_PEOPLE)),
+    ("lease terms are changed", Operation.RUN, lambda _: LeaseTermsRequested(new_id(), *FOR_PEOPLE, 4_000)),
+    ("the feature level is raised", Operation.RUN, lambda _: LevelRaiseRequested(new_id(), *FOR_PEOPLE, 2)),
     ("replicas are repaired", Operation.REPAIR, lambda _: rr.SessionRequested(new_id(), *FOR_PEOPLE, UNION)),
     ("replicas are compared", Operation.COMPARE, lambda _: rr.SessionRequested(new_id(), *FOR_PEOPLE, PREVIEW)),
     ("a session is altered", Operation.RUN, with_a_session),
@@ -242,8 +248,8 @@ def grant_drop(name: str = "bob@shop.t") -> Statement:
     return drop(name, ObjectKind.GRANT)
 
 
-def creation(name: str) -> q.AnyRequest:
-    return q.GroupCreationRequested(new_id(), *FOR_PEOPLE, GroupDefinition(name, 8, 1))
+def creation(name: str) -> Request:
+    return GroupCreationRequested(new_id(), *FOR_PEOPLE, GroupDefinition(name, 8, 1))
 
 
 @pytest.fixture(scope="module")
@@ -255,7 +261,7 @@ def busy() -> Busy:
 @pytest.mark.parametrize("state", STATES)
 @pytest.mark.parametrize(("operation", "make"), [each[1:] for each in ASKED], ids=[each[0] for each in ASKED])
 def test_a_request_is_refused_just_where_the_table_of_states_says_so(
-    operation: Operation, make: Callable[[Busy], q.AnyRequest], state: ClusterState, busy: Busy
+    operation: Operation, make: Callable[[Busy], Request], state: ClusterState, busy: Busy
 ) -> None:
     """BA1: by one code, with the command that ends the state; in every other state it is answered as ever."""
     found = busy.copied()
@@ -272,7 +278,7 @@ def test_a_request_is_refused_just_where_the_table_of_states_says_so(
     assert refusal.hint == "`topolog cluster activate` ends that."
 
 
-def refusal_of(found: Busy, asked: q.AnyRequest) -> Refused | None:
+def refusal_of(found: Busy, asked: Request) -> Refused | None:
     try:
         found.decide(asked)
     except Refused as refusal:
@@ -283,7 +289,7 @@ def refusal_of(found: Busy, asked: q.AnyRequest) -> Refused | None:
 def test_every_request_there_is_stands_in_the_table(busy: Busy) -> None:
     """One that is new must say what the state of the cluster has to do with it."""
     asked = {type(make(busy.copied())) for _, _, make in ASKED}
-    assert asked == set(typing.get_args(q.AnyRequest))
+    assert asked == set(REQUESTS)
 
 
 def test_every_operation_that_is_decided_is_asked_for_here() -> None:
@@ -319,7 +325,7 @@ def test_what_holds_already_is_said_so_in_every_state(state: ClusterState, busy:
     orders = GroupDefinition("orders", 16, 1, persistent=True)
     for request in (
         change(there),
-        q.GroupCreationRequested(new_id(), *FOR_PEOPLE, orders),
+        GroupCreationRequested(new_id(), *FOR_PEOPLE, orders),
         update(ObjectType("T", {"a": "long"})),
     ):
         (unchanged,) = found.decide(request)
@@ -431,7 +437,7 @@ def test_a_loss_is_not_given_up_behind_the_start_of_what_forbids_it(busy: Busy) 
     found.turn(ACTIVE)
     found.rest()
     assert is_lost(), "it is to be asked for again, as all that was open is"
-    found.ask(q.LossResetRequested(new_id(), *FOR_PEOPLE, "frail"))
+    found.ask(LossResetRequested(new_id(), *FOR_PEOPLE, "frail"))
     found.rest()
     assert not is_lost()
 

@@ -22,12 +22,13 @@ from tests.unit.streams.rules.counted import (
 from tests.unit.streams.rules.exchanging import CAPABILITIES
 
 from topolog.events import baseline as b
-from topolog.events import requests as q
 from topolog.events.asked import Request
+from topolog.events.baseline_requests import BaselineChangeRequested, BaselineVerb
 from topolog.events.cluster_state import ClusterState
 from topolog.events.errors import Refused
 from topolog.events.fold import evolve
 from topolog.events.ids import NodeId, Place, Term, TopologyVersion
+from topolog.events.membership import NodeKind
 from topolog.streams.coordinator.agenda import Agenda
 from topolog.streams.coordinator.timers import Timers
 from topolog.streams.rules.baseline import MEMBERS_BYTES_MAX, TIMEOUT_MS_MAX, deadlines, settle
@@ -127,7 +128,7 @@ def test_a_client_by_the_name_of_an_absent_member_lends_it_no_attributes() -> No
     found.ask(activation())
     found.settle()
     found.leave("n2")
-    client = joiner("n2", 9, kind=q.NodeKind.CLIENT, capabilities=CAPABILITIES, attributes={"zone": "us"})
+    client = joiner("n2", 9, kind=NodeKind.CLIENT, capabilities=CAPABILITIES, attributes={"zone": "us"})
     found.ask(join_request(client))
     assert kinds(found.decide(set_("n1", "n2"))) == ["RequestUnchanged"]
 
@@ -158,7 +159,7 @@ def test_without_an_activation_a_set_makes_baseline_0() -> None:
 
 
 @pytest.mark.parametrize("request_", [set_(*THREE), add("n2"), to_view(TopologyVersion(3, 0))])
-def test_what_holds_already_changes_nothing(request_: q.BaselineChangeRequested) -> None:
+def test_what_holds_already_changes_nothing(request_: BaselineChangeRequested) -> None:
     found = Counted(*THREE)
     before = found.view
     assert kinds(found.ask(request_)) == ["RequestUnchanged"]
@@ -207,7 +208,7 @@ def following() -> Counted:
 
 
 Make = Callable[[], Counted]
-REFUSED: Sequence[tuple[Make, q.AnyRequest, str, str, dict[str, str], str]] = [
+REFUSED: Sequence[tuple[Make, Request, str, str, dict[str, str], str]] = [
     (lambda: Counted(*THREE), set_(), "NO_NODES", "BA12", {}, "get nodes"),
     (lambda: Counted(*THREE), add(), "NO_NODES", "BA12", {}, "get nodes"),
     (lambda: Counted(*THREE), remove(), "NO_NODES", "BA12", {}, "get nodes"),
@@ -231,7 +232,7 @@ REFUSED: Sequence[tuple[Make, q.AnyRequest, str, str, dict[str, str], str]] = [
     (lambda: Counted(*THREE), to_view(TopologyVersion(99, 0)), "VIEW_UNKNOWN", "BA12", {"view": "99.0"}, "get views"),
     (lambda: Counted(*THREE), to_view(None), "VIEW_UNKNOWN", "BA12", {"view": "none"}, "get views"),
     (lambda: Counted(*THREE), to_view(TopologyVersion(0, 0)), "BASELINE_EMPTY", "BA12", {"view": "0.0"}, "get views"),
-    (lambda: Counted(*THREE), change(q.BaselineVerb.UNKNOWN, "n1"), "BAD_REQUEST", "BA4", {}, "Upgrade"),
+    (lambda: Counted(*THREE), change(BaselineVerb.UNKNOWN, "n1"), "BAD_REQUEST", "BA4", {}, "Upgrade"),
     (lambda: Counted("n1", active=False), add("n1"), "NO_BASELINE", "BA7", {}, "cluster activate"),
     (lambda: Counted("n1", active=False), remove("n1"), "NO_BASELINE", "BA7", {}, "topolog cluster activate"),
     (
@@ -267,7 +268,7 @@ REFUSED: Sequence[tuple[Make, q.AnyRequest, str, str, dict[str, str], str]] = [
     ids=lambda each: each if isinstance(each, str) else "",
 )
 def test_what_is_refused_says_by_which_rule_with_what_facts_and_what_would_be_right(
-    make: Make, request_: q.AnyRequest, code: str, rule: str, facts: dict[str, str], hint: str
+    make: Make, request_: Request, code: str, rule: str, facts: dict[str, str], hint: str
 ) -> None:
     refused = make().refusal(request_)
     assert (refused.code, refused.rule, refused.facts) == (code, rule, facts)
@@ -357,7 +358,7 @@ def test_when_either_has_passed_the_baseline_is_that_of_the_servers(passing: Cal
 def test_a_client_is_no_reason_to_adjust() -> None:
     """BA18."""
     found = following()
-    found.ask(join_request(joiner("c1", kind=q.NodeKind.CLIENT, capabilities=CAPABILITIES)))
+    found.ask(join_request(joiner("c1", kind=NodeKind.CLIENT, capabilities=CAPABILITIES)))
     assert found.waits == []
 
 
@@ -436,14 +437,14 @@ def test_auto_adjust_keeps_read_only() -> None:
 # It does not, says why, and does once that is gone (BA20).
 
 
-def by_hold() -> tuple[Counted, q.AnyRequest | None]:
+def by_hold() -> tuple[Counted, Request | None]:
     found = following()
     found.join("n4")
     found.ask(hold())
     return found, hold(off=True)
 
 
-def by_inactivity() -> tuple[Counted, q.AnyRequest | None]:
+def by_inactivity() -> tuple[Counted, Request | None]:
     found = following()
     found.join("n4")
     found.leave("n3")
@@ -453,7 +454,7 @@ def by_inactivity() -> tuple[Counted, q.AnyRequest | None]:
     return found, activation()
 
 
-def by_a_change_of_state() -> tuple[Counted, q.AnyRequest | None]:
+def by_a_change_of_state() -> tuple[Counted, Request | None]:
     found = following()
     found.join("n4")
     found.silent = {"n1"}
@@ -461,7 +462,7 @@ def by_a_change_of_state() -> tuple[Counted, q.AnyRequest | None]:
     return found, None
 
 
-def by_cold() -> tuple[Counted, q.AnyRequest | None]:
+def by_cold() -> tuple[Counted, Request | None]:
     found = counted(*THREE)
     found.ask(adjust())
     found.leave("n2", "n3")
@@ -469,7 +470,7 @@ def by_cold() -> tuple[Counted, q.AnyRequest | None]:
     return found, None
 
 
-def by_loss() -> tuple[Counted, q.AnyRequest | None]:
+def by_loss() -> tuple[Counted, Request | None]:
     found = counted(*THREE, backups=0)
     found.ask(adjust())
     found.leave("n3")
@@ -477,7 +478,7 @@ def by_loss() -> tuple[Counted, q.AnyRequest | None]:
     return found, None
 
 
-SUPPRESSED: Sequence[tuple[Callable[[], tuple[Counted, q.AnyRequest | None]], str]] = [
+SUPPRESSED: Sequence[tuple[Callable[[], tuple[Counted, Request | None]], str]] = [
     (by_hold, "an operator holds the cluster"),
     (by_inactivity, "INACTIVE"),
     (by_a_change_of_state, "on its way"),
@@ -488,7 +489,7 @@ SUPPRESSED: Sequence[tuple[Callable[[], tuple[Counted, q.AnyRequest | None]], st
 
 @pytest.mark.parametrize(("make", "reason"), SUPPRESSED, ids=lambda each: getattr(each, "__name__", ""))
 def test_what_keeps_it_from_following_is_said_once_and_nothing_moves(
-    make: Callable[[], tuple[Counted, q.AnyRequest | None]], reason: str
+    make: Callable[[], tuple[Counted, Request | None]], reason: str
 ) -> None:
     """BA20: a row that says why, instead of one warning in somebody's file."""
     found, _ = make()
@@ -606,7 +607,7 @@ requests = st.one_of(
 
 
 @given(st.lists(st.tuples(requests, names), max_size=25))
-def test_whatever_is_asked_in_whatever_order(acts: list[tuple[q.AnyRequest | str, str]]) -> None:
+def test_whatever_is_asked_in_whatever_order(acts: list[tuple[Request | str, str]]) -> None:
     """Numbers rise by one; nobody that is online is dropped; a repeat of what was granted gives nothing; and once all
     is settled, the baseline that follows the servers is that of the servers."""
     found = counted("n1", "n2")
@@ -624,7 +625,7 @@ def test_whatever_is_asked_in_whatever_order(acts: list[tuple[q.AnyRequest | str
     assert all(not each.is_lost or each.acting is None for _, each in found.all())
 
 
-def gives_nothing(found: Counted, act: q.AnyRequest) -> bool:
+def gives_nothing(found: Counted, act: Request) -> bool:
     """Also who is no member cannot be removed again."""
     try:
         return kinds(found.decide(act)) == ["RequestUnchanged"]
@@ -632,7 +633,7 @@ def gives_nothing(found: Counted, act: q.AnyRequest) -> bool:
         return refusal.code == "NOT_A_MEMBER"
 
 
-def perform(found: Counted, act: q.AnyRequest | str, name: str) -> None:
+def perform(found: Counted, act: Request | str, name: str) -> None:
     is_here = name in b.online(found.state)
     match act:
         case "join" if not is_here:

@@ -20,10 +20,10 @@ from tests.unit.streams.rules.exchanging import CAPABILITIES, passed
 
 from topolog.events import baseline as b
 from topolog.events import exchange as x
-from topolog.events import requests as q
 from topolog.events.cluster_state import ClusterState, lesser
 from topolog.events.errors import Refused
 from topolog.events.ids import Incarnation, NodeId, Position
+from topolog.events.membership import NodeKind
 from topolog.events.views import Echo, Kinship, Past, newest_point
 
 ACTIVE, READ_ONLY, INACTIVE = ClusterState.ACTIVE, ClusterState.ACTIVE_READ_ONLY, ClusterState.INACTIVE
@@ -89,7 +89,7 @@ def test_the_first_activation_makes_baseline_0_of_all_servers_that_are_online() 
     found = Counted(active=False)
     found.join("n1", zone="eu")
     found.join("n2")
-    found.ask(join_request(joiner("c1", kind=q.NodeKind.CLIENT, capabilities=CAPABILITIES)))
+    found.ask(join_request(joiner("c1", kind=NodeKind.CLIENT, capabilities=CAPABILITIES)))
     assert kinds(found.ask(activation())) == ["BaselineChanged", "StateChangeStarted"]
     assert found.baseline.number == 0
     assert found.baseline.members == (

@@ -15,7 +15,7 @@ N1 = NodeId("n1")
 FIRST, SECOND, THIRD = (Life(N1, Incarnation(number), seal_of(secret(number))) for number in (1, 2, 3))
 
 
-def join(name: str, incarnation: int, *, fences: bool = True) -> q.JoinRequested:
+def join(name: str, incarnation: int, *, fences: bool = True) -> m.JoinRequested:
     """A process without a folder of its own, hence one that must wait for its former life."""
     capabilities = (m.FENCING,) if fences else ()
     return join_request(joiner(name, incarnation, folder="", capabilities=capabilities))
@@ -67,7 +67,7 @@ def test_a_certificate_of_the_node_of_another_name_touches_nobody() -> None:
 def test_the_death_of_a_member_that_was_being_removed_completes_the_removal() -> None:
     """REMOVED: why it was stopped is why it left; the death only ends the wait."""
     cluster = Cluster("n1")
-    cluster.ask(q.NodeRemovalRequested(new_id(), bytes(16), "ada", "", "n1"))
+    cluster.ask(m.NodeRemovalRequested(new_id(), bytes(16), "ada", "", "n1"))
     (left,) = settle(cluster, FIRST)
     assert isinstance(left, m.NodeLeft)
     assert left.reason is m.LeaveReason.REMOVED

@@ -9,6 +9,7 @@ from tests.unit.streams.rules.cluster import LOG_ID, Cluster, join_request, join
 
 from topolog.events import groups as g
 from topolog.events import requests as q
+from topolog.events.asked import Request
 from topolog.events.decision import Decision
 from topolog.events.errors import Refused
 from topolog.events.group_definition import BACKUPS_MAX, FILTER_ENTRIES_MAX, PARTITIONS_MAX, TEXT_CHARS_MAX
@@ -25,16 +26,16 @@ def of_one() -> Cluster:
     return Cluster("n1")
 
 
-def creation(group: g.GroupDefinition = ORDERS) -> q.GroupCreationRequested:
-    return q.GroupCreationRequested(new_id(), LOG_ID, "t", "", group)
+def creation(group: g.GroupDefinition = ORDERS) -> g.GroupCreationRequested:
+    return g.GroupCreationRequested(new_id(), LOG_ID, "t", "", group)
 
 
-def alteration(name: str = "orders", **changes: Any) -> q.GroupAlterationRequested:
-    return q.GroupAlterationRequested(new_id(), LOG_ID, "t", "", name, **changes)
+def alteration(name: str = "orders", **changes: Any) -> g.GroupAlterationRequested:
+    return g.GroupAlterationRequested(new_id(), LOG_ID, "t", "", name, **changes)
 
 
-def drop(name: str = "orders") -> q.GroupDropRequested:
-    return q.GroupDropRequested(new_id(), LOG_ID, "t", "", name)
+def drop(name: str = "orders") -> g.GroupDropRequested:
+    return g.GroupDropRequested(new_id(), LOG_ID, "t", "", name)
 
 
 def with_orders() -> Cluster:
@@ -53,7 +54,7 @@ def view(of: Cluster) -> TopologyVersion:
     return cluster(of.state).topology_version
 
 
-def refusal(of: Cluster, request: q.AnyRequest) -> Refused:
+def refusal(of: Cluster, request: Request) -> Refused:
     """The refusal of a request, which changes nothing."""
     before = of.state.hash()
     with pytest.raises(Refused) as raised:
@@ -199,7 +200,7 @@ def test_where_a_key_belongs_never_changes_under_one_number(changes: dict[str, A
 
 
 @pytest.mark.parametrize("request_", [alteration("carts", backups=1), drop("carts")])
-def test_a_group_that_is_not_there_is_neither_altered_nor_dropped(request_: q.AnyRequest) -> None:
+def test_a_group_that_is_not_there_is_neither_altered_nor_dropped(request_: Request) -> None:
     assert refusal(with_orders(), request_).code == "GROUP_UNKNOWN"
 
 
@@ -287,7 +288,7 @@ requests = st.one_of(
 
 
 @given(st.lists(requests, max_size=15))
-def test_numbers_and_views_rise_and_what_is_fixed_stays(asked: list[q.AnyRequest]) -> None:
+def test_numbers_and_views_rise_and_what_is_fixed_stays(asked: list[Request]) -> None:
     """The invariant of `events/groups.py`, and that a repeat of what was granted gives nothing."""
     found = of_one()
     fixed: dict[int, tuple[str, int, bool]] = {}

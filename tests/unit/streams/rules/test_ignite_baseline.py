@@ -26,13 +26,12 @@ from tests.unit.streams.rules.exchanging import CAPABILITIES
 from tests.unit.streams.rules.histories import Disk, History
 from tests.unit.streams.rules.test_past import NAMES, Log, World
 
-from topolog.events import requests as q
 from topolog.events.asked import RequestRef
 from topolog.events.cluster_state import ClusterState
 from topolog.events.errors import Refused
 from topolog.events.ids import NodeId
-from topolog.events.levels import FIRST_LEVEL, FeatureLevelRaised, announced
-from topolog.events.membership import FENCING
+from topolog.events.levels import FIRST_LEVEL, FeatureLevelRaised, LevelRaiseRequested, announced
+from topolog.events.membership import FENCING, NodeKind
 from topolog.events.state import State
 from topolog.events.views import Kinship, Past
 from topolog.streams.rules.past import Judged
@@ -328,7 +327,7 @@ def test_rows_1_and_3_clients_are_admitted_whatever_their_disk_says() -> None:
     past = found.nodes["x"].past
     assert past is not None
     foreign = msgspec.structs.replace(past, log_id=bytes(range(16)))
-    found.ask(join_request(joiner("c1", kind=q.NodeKind.CLIENT, capabilities=CAPABILITIES), foreign))
+    found.ask(join_request(joiner("c1", kind=NodeKind.CLIENT, capabilities=CAPABILITIES), foreign))
     assert found.kinship("c1") is None
 
 
@@ -344,7 +343,7 @@ def test_rows_2_4_and_6_of_older_versions(row: str) -> None:
         found.ask(activation(ClusterState.ACTIVE_READ_ONLY))
         found.settle()
     found.log(FeatureLevelRaised(RequestRef("t", 900_000, bytes(8)), FIRST_LEVEL + 1, ("a", "b")))
-    for kind in (q.NodeKind.SERVER, q.NodeKind.CLIENT):
+    for kind in (NodeKind.SERVER, NodeKind.CLIENT):
         refused = found.refusal(join_request(joiner("x", kind=kind, capabilities=(FENCING, announced(FIRST_LEVEL)))))
         assert (refused.code, refused.rule) == ("LEVEL_UNSUPPORTED", "K28")
         assert refused.facts == {"announced": str(FIRST_LEVEL), "in_force": str(FIRST_LEVEL + 1)}
@@ -470,7 +469,7 @@ def test_c7_there_is_no_compatibility_mode() -> None:
     Here an older member keeps the level down, and whoever is too old for the level does not join."""
     found = Counted("a", active=False)
     found.newest_level = FIRST_LEVEL + 1
-    refused = found.refusal(q.LevelRaiseRequested(new_id(), LOG_ID, "ada", "", FIRST_LEVEL + 1))
+    refused = found.refusal(LevelRaiseRequested(new_id(), LOG_ID, "ada", "", FIRST_LEVEL + 1))
     assert (refused.code, refused.facts) == ("LEVEL_UNSUPPORTED", {"a": str(FIRST_LEVEL)})
 
 

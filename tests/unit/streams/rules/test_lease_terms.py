@@ -7,15 +7,15 @@ from topolog.events import requests as q
 from topolog.events.asked import RequestRef
 from topolog.events.errors import Refused
 from topolog.events.ids import Position
-from topolog.events.lease_terms import LeaseTermsChanged, LeaseTermsConfirmed
+from topolog.events.lease_terms import LeaseTermsChanged, LeaseTermsConfirmed, LeaseTermsRequested
 from topolog.events.terms import ClusterRow, FormerTerms, cluster
 from topolog.streams.rules import lease_terms
 
 REF = RequestRef("t", 1_000_000, bytes(8))
 
 
-def asked(fence_ms: int | None = None, margin_ms: int | None = None) -> q.LeaseTermsRequested:
-    return q.LeaseTermsRequested(new_id(), LOG_ID, "ada", "", fence_ms, margin_ms)
+def asked(fence_ms: int | None = None, margin_ms: int | None = None) -> LeaseTermsRequested:
+    return LeaseTermsRequested(new_id(), LOG_ID, "ada", "", fence_ms, margin_ms)
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def test_n26_what_is_not_given_stays_as_it_is(found: Cluster) -> None:
 
 
 @pytest.mark.parametrize("request_", [asked(), asked(2_000), asked(2_000, 500)], ids=str)
-def test_what_holds_already_changes_nothing(found: Cluster, request_: q.LeaseTermsRequested) -> None:
+def test_what_holds_already_changes_nothing(found: Cluster, request_: LeaseTermsRequested) -> None:
     """K7: and a change that is not confirmed yet holds already."""
     assert isinstance(found.ask(request_)[0], q.RequestUnchanged)
     found.ask(asked(1_000))
@@ -64,7 +64,7 @@ def test_what_holds_already_changes_nothing(found: Cluster, request_: q.LeaseTer
     ],
 )
 def test_b5_terms_that_contradict_each_other_are_refused(
-    found: Cluster, request_: q.LeaseTermsRequested, why: str
+    found: Cluster, request_: LeaseTermsRequested, why: str
 ) -> None:
     """LE36: some beats per fence, a margin that covers two clocks and a short pause; the facts say all three terms."""
     with pytest.raises(Refused) as refusal:
@@ -76,7 +76,7 @@ def test_b5_terms_that_contradict_each_other_are_refused(
 
 
 @pytest.mark.parametrize("request_", [asked(fence_ms=1_000), asked(fence_ms=10_000), asked(margin_ms=100)])
-def test_b5_the_bounds_themselves_are_granted(found: Cluster, request_: q.LeaseTermsRequested) -> None:
+def test_b5_the_bounds_themselves_are_granted(found: Cluster, request_: LeaseTermsRequested) -> None:
     """LE36: no rule says «more than» where another says «at least»."""
     assert isinstance(found.ask(request_)[0], LeaseTermsChanged)
 

@@ -5,15 +5,15 @@ from tests.unit.streams.rules.cluster import LOG_ID, Cluster, join_request, join
 
 from topolog.events import requests as q
 from topolog.events.errors import Refused
-from topolog.events.levels import FeatureLevelRaised, announced, level_of
+from topolog.events.levels import FeatureLevelRaised, LevelRaiseRequested, announced, level_of
 from topolog.events.membership import FENCING, members
 from topolog.events.terms import cluster
 
 UPGRADED = (FENCING, announced(2))
 
 
-def to_level(level: int) -> q.LevelRaiseRequested:
-    return q.LevelRaiseRequested(new_id(), LOG_ID, "ada", "", level)
+def to_level(level: int) -> LevelRaiseRequested:
+    return LevelRaiseRequested(new_id(), LOG_ID, "ada", "", level)
 
 
 def of_upgraded(*names: str) -> Cluster:

@@ -10,7 +10,7 @@ from topolog.events import membership as m
 from topolog.events import metadata as md
 from topolog.events import requests as q
 from topolog.events import terms
-from topolog.events.asked import SUBJECT_CHARS_MAX
+from topolog.events.asked import SUBJECT_CHARS_MAX, Request
 from topolog.events.codec import CODEC
 from topolog.events.errors import Refused
 from topolog.events.ids import NOWHERE, Incarnation, NodeId, Position, TopologyVersion
@@ -25,7 +25,7 @@ def view(cluster: Cluster) -> TopologyVersion:
     return terms.cluster(cluster.state).topology_version
 
 
-def refusal(cluster: Cluster, request: q.AnyRequest) -> Refused:
+def refusal(cluster: Cluster, request: Request) -> Refused:
     """The refusal of a request, which changes nothing."""
     before = cluster.state.hash()
     with pytest.raises(Refused) as raised:
@@ -34,14 +34,14 @@ def refusal(cluster: Cluster, request: q.AnyRequest) -> Refused:
     return raised.value
 
 
-def waiting_cluster() -> tuple[Cluster, q.JoinRequested]:
+def waiting_cluster() -> tuple[Cluster, m.JoinRequested]:
     """n1 is a member, and a second process of n1 waits for its lease."""
     cluster, request = Cluster("n1"), join_request(joiner("n1", 2))
     cluster.ask(request)
     return cluster, request
 
 
-def outcome(cluster: Cluster, request: q.AnyRequest) -> q.OutcomeRow | None:
+def outcome(cluster: Cluster, request: Request) -> q.OutcomeRow | None:
     return q.outcome_of(cluster.state, request.id)
 
 
@@ -60,7 +60,7 @@ def test_a_server_that_joins_makes_a_new_view_and_holds_no_lease_yet() -> None:
 def test_a_client_raises_nothing() -> None:
     """Joins and leaves of clients make no new view."""
     cluster = Cluster("n1")
-    cluster.ask(join_request(joiner("web", kind=q.NodeKind.CLIENT)))
+    cluster.ask(join_request(joiner("web", kind=m.NodeKind.CLIENT)))
     assert view(cluster) == TopologyVersion(1, 0)
     cluster.settle_membership({NodeId("web"): heard(1, release=True)})
     assert view(cluster) == TopologyVersion(1, 0)
@@ -123,7 +123,7 @@ def test_who_says_too_much_of_itself_is_refused(said: dict[str, object]) -> None
 
 def test_a_node_of_a_kind_that_this_version_does_not_know_is_refused() -> None:
     """A later version's kind reads as UNKNOWN."""
-    assert refusal(Cluster(), join_request(joiner("n1", kind=q.NodeKind.UNKNOWN))).code == "BAD_NODE"
+    assert refusal(Cluster(), join_request(joiner("n1", kind=m.NodeKind.UNKNOWN))).code == "BAD_NODE"
 
 
 def test_an_incarnation_that_has_left_never_comes_back() -> None:
@@ -145,7 +145,7 @@ def test_a_lease_slot_is_never_used_again() -> None:
 
 def test_more_types_than_a_set_can_count_are_refused() -> None:
     """One set holds a join and its proposals; a stamp counts them in 16 bits."""
-    declared = tuple(q.DeclaredType(md.ObjectType(f"T{number}", {}), 0) for number in range(10_001))
+    declared = tuple(m.DeclaredType(md.ObjectType(f"T{number}", {}), 0) for number in range(10_001))
     assert refusal(Cluster(), join_request(joiner("n1", types=declared))).code == "TOO_LARGE"
 
 
@@ -283,7 +283,7 @@ def test_a_lock_on_another_folder_proves_nothing(folder: str) -> None:
 def test_a_waiting_process_whose_types_have_come_to_conflict_is_refused() -> None:
     """What was sound when it asked may contradict the cluster when it gets in (ME28)."""
     cluster = Cluster("n1")
-    declared = (q.DeclaredType(md.ObjectType("T", {"id": "String"}), 0),)
+    declared = (m.DeclaredType(md.ObjectType("T", {"id": "String"}), 0),)
     request = join_request(joiner("n1", 2, types=declared))
     cluster.ask(request)
     cluster.propose("T", "id")
@@ -362,7 +362,7 @@ def test_silence_proves_nothing_about_a_server_that_does_not_fence_itself() -> N
 def test_a_client_is_gone_after_fence_ms_a_server_after_proceed_ms() -> None:
     """There is no lease of a client to wait for; a server's must be provably over."""
     cluster = Cluster("n1")
-    cluster.ask(join_request(joiner("web", kind=q.NodeKind.CLIENT, capabilities=())))
+    cluster.ask(join_request(joiner("web", kind=m.NodeKind.CLIENT, capabilities=())))
     waits = {
         row.node: membership.deadlines(cluster.state, m.lease_of(cluster.state, row), 0)[0].after_ms
         for row in m.members(cluster.state)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from topolog.events import ownership as o
 from topolog.events.changes import Changes, apply, pack_changes, unpacked
 from topolog.events.ids import Incarnation, NodeId, Place, Position, Slot, Term
-from topolog.events.membership import NodeRow, Standing
+from topolog.events.membership import NodeKind, NodeRow, Standing
 from topolog.events.ownership import (
     Change,
     Copy,
@@ -24,7 +24,6 @@ from topolog.events.ownership import (
 )
 from topolog.events.ownership_columns import NOBODY, PARTITIONS_PER_ROW, WANTED, Columns, OwnershipRow
 from topolog.events.partitions import PartitionState
-from topolog.events.requests import NodeKind
 from topolog.events.state import State
 from topolog.streams.rules.outcome import Ask, Present, as_change, outcome, waits
 from topolog.streams.rules.outcomes import Server, Servers, outcomes

@@ -26,7 +26,7 @@ from tests.unit.streams.rules.changing import (
 )
 
 from topolog.events import requests as q
-from topolog.events.asked import RequestRef
+from topolog.events.asked import Request, RequestRef
 from topolog.events.codec import CODEC
 from topolog.events.decision import Decision
 from topolog.events.errors import Refused
@@ -52,7 +52,7 @@ WIDE = "\N{MATHEMATICAL FRAKTUR CAPITAL A}"
 LONGEST = "t" * 64
 
 
-def outcome(found: Changing, request: q.AnyRequest) -> Decision:
+def outcome(found: Changing, request: Request) -> Decision:
     """What the coordinator would log; a refusal as it words it."""
     assert len(CODEC.encode(request)) <= q.REQUEST_BYTES_MAX
     try:
@@ -60,7 +60,7 @@ def outcome(found: Changing, request: q.AnyRequest) -> Decision:
     except Refused as refusal:
         facts, message = q.told_of(refusal.facts, str(refusal))
         ref = RequestRef(request.id.requester, request.id.sequence, bytes(8))
-        return q.RequestRefused(ref, q.shortened(q.subject_of(request)), refusal.code, refusal.rule, message, facts)
+        return q.RequestRefused(ref, q.shortened(request.subject), refusal.code, refusal.rule, message, facts)
     return decided
 
 
@@ -242,7 +242,7 @@ def seconds(action: Callable[[], object]) -> float:
     return time.process_time() - began
 
 
-def ask_all(found: Changing, changes: Iterable[q.AnyRequest]) -> None:
+def ask_all(found: Changing, changes: Iterable[Request]) -> None:
     """Without the bytes, which are the codec's to answer for."""
     for each in changes:
         found.take(found.decide(each))

@@ -9,9 +9,9 @@ from tests.broker.conftest import eventually
 from tests.unit.streams.rules.changing import drop
 
 from topolog.events.errors import Refused
+from topolog.events.membership import NodeKind
 from topolog.events.object_definition import Column, ColumnType
 from topolog.events.objects import SchemaChangeCommitted, SchemaChangePrepared, SchemaChangeQueued
-from topolog.events.requests import NodeKind
 from topolog.streams.local.demo import clients
 from topolog.streams.local.demo.founding import column_names, found_tables, table_name
 from topolog.streams.node.testing import LocalCluster

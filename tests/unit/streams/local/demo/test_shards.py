@@ -18,8 +18,9 @@ from topolog.events.asked import RequestId
 from topolog.events.codec import CODEC
 from topolog.events.errors import PartitionLost, Refused
 from topolog.events.group_definition import Affinity
+from topolog.events.groups import GroupDropRequested
 from topolog.events.ids import NodeId, Position
-from topolog.events.requests import GroupDropRequested, NodeKind
+from topolog.events.membership import NodeKind
 from topolog.events.stamp import decode_stamp
 from topolog.events.topics import Topic
 from topolog.streams.clock import SystemClock

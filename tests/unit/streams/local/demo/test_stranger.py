@@ -12,8 +12,8 @@ from topolog.events.asked import RequestId
 from topolog.events.cluster_state import ClusterState
 from topolog.events.codec import CODEC
 from topolog.events.errors import Refused, TopologError, Unreachable
+from topolog.events.groups import GroupDropRequested
 from topolog.events.membership import LeaveReason, NodeLeft
-from topolog.events.requests import GroupDropRequested
 from topolog.events.stamp import decode_stamp
 from topolog.events.topics import Topic
 from topolog.streams.local.demo import stranger
