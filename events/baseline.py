@@ -33,11 +33,11 @@ from topolog.events.asked import RequestRef
 from topolog.events.cluster_state import ClusterState, lesser
 from topolog.events.decision import Decision
 from topolog.events.drains import DrainCancelled, DrainStarted, is_drained
+from topolog.events.evidence import Evidence
 from topolog.events.exchange import TriggerType, queue
 from topolog.events.groups import GroupRow
 from topolog.events.ids import NodeId, Place, Position, TopologyVersion
 from topolog.events.membership import NodeJoined, NodeKind, NodeLeft, NodeRow, Standing
-from topolog.events.metadata import Evidence
 from topolog.events.requests import grant
 from topolog.events.state import Row, State
 from topolog.events.terms import enter_view

@@ -30,10 +30,10 @@ from topolog.events import changes, last_owners, ownership
 from topolog.events.asked import RequestRef
 from topolog.events.awaited import Asked, Awaited
 from topolog.events.decision import Decision
+from topolog.events.evidence import Evidence
 from topolog.events.groups import GroupAltered, GroupCreated, GroupDropped, GroupEvent, GroupRow
 from topolog.events.ids import Incarnation, NodeId, Offset, Place, Position, TopologyVersion
 from topolog.events.membership import NodeJoined, NodeKind, NodeLeft, NodeRow
-from topolog.events.metadata import Evidence
 from topolog.events.ownership import row_key
 from topolog.events.ownership_columns import OwnershipRow
 from topolog.events.requests import grant

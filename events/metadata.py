@@ -21,13 +21,13 @@ import msgspec
 
 from topolog.events.asked import Request, RequestRef
 from topolog.events.decision import Decision
+from topolog.events.evidence import Evidence
 from topolog.events.ids import Place, Position, TypeId, Version
 from topolog.events.object_types import ObjectType, field_id, merge, schema_id, type_id
 from topolog.events.requests import Status, conclude, grant
 from topolog.events.state import Row, State
 
 __all__ = [
-    "Evidence",
     "FloorRow",
     "MetadataEvent",
     "MetadataRemoveAccepted",
@@ -48,14 +48,6 @@ __all__ = [
     "type_id",
     "type_row",
 ]
-
-
-class Evidence(msgspec.Struct, frozen=True):
-    """Why a verdict was PROCEED: who had applied, who has left since, who was presumed fenced after the wait."""
-
-    applied: tuple[str, ...] = ()
-    left: tuple[str, ...] = ()
-    presumed_fenced: tuple[str, ...] = ()
 
 
 class TypeRow(Row, frozen=True):

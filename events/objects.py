@@ -35,9 +35,9 @@ from topolog.events import claims
 from topolog.events.asked import RequestRef
 from topolog.events.claims import Claims
 from topolog.events.decision import Decision
+from topolog.events.evidence import Evidence
 from topolog.events.ids import NOWHERE, Incarnation, NodeId, Place, Position, Version
 from topolog.events.membership import NodeLeft, NodeRow
-from topolog.events.metadata import Evidence
 from topolog.events.object_definition import Definition, ObjectKind, Statement, Step, Verb
 from topolog.events.requests import grant
 from topolog.events.state import Row, State

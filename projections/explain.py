@@ -10,10 +10,10 @@ from itertools import islice
 
 import msgspec
 
+from topolog.events.evidence import Evidence
 from topolog.events.groups import GroupRow, LossPolicy
 from topolog.events.membership import NodeRow, WaitingJoinRow
 from topolog.events.metadata import (
-    Evidence,
     FloorRow,
     MetadataRemoveAccepted,
     MetadataUpdateAccepted,

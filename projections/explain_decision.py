@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from topolog.events.metadata import Evidence, MetadataUpdateRejected
+from topolog.events.evidence import Evidence
+from topolog.events.metadata import MetadataUpdateRejected
 from topolog.projections import cause_words, causes, pending, queries, refusals
 from topolog.projections.cause_words import Kind, read_cause
 from topolog.projections.causes import Link

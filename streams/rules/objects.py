@@ -11,9 +11,9 @@ from topolog.events.claims import claims_on, clashes, line, line_row, must_wait
 from topolog.events.cluster_state import Operation
 from topolog.events.decision import Decision
 from topolog.events.errors import Refused
+from topolog.events.evidence import Evidence
 from topolog.events.ids import Incarnation, NodeId, Position
 from topolog.events.membership import Blocked, NodeRow
-from topolog.events.metadata import Evidence
 from topolog.events.object_definition import (
     ObjectKind,
     Statement,

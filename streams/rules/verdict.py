@@ -14,9 +14,9 @@ from collections.abc import Collection, Iterator, Mapping
 
 import msgspec
 
+from topolog.events.evidence import Evidence
 from topolog.events.ids import NOWHERE, Incarnation, NodeId, Position
 from topolog.events.membership import FENCING, NodeKind, NodeRow, Standing
-from topolog.events.metadata import Evidence
 from topolog.events.state import State
 
 Reports = Mapping[NodeId, tuple[Incarnation, Position]]

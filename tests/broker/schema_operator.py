@@ -17,10 +17,10 @@ from tests.broker.conftest import PATIENCE_S, eventually
 from topolog.events.asked import Request, RequestId
 from topolog.events.asking import encode_request
 from topolog.events.claims import line
+from topolog.events.evidence import Evidence
 from topolog.events.fold import Fold, Folded, Ignored
 from topolog.events.ids import Position
 from topolog.events.kafka import KafkaReader, KafkaWriter
-from topolog.events.metadata import Evidence
 from topolog.events.object_definition import Statement
 from topolog.events.object_requests import ChangeCancellationRequested, SchemaChangeRequested
 from topolog.events.objects import ChangeStatus, SchemaChangeCommitted, SchemaChangeRolledBack

@@ -8,9 +8,9 @@ from tests.unit.streams.rules.changing import INT, LONG, TEXT
 
 from topolog.events.asked import RequestRef
 from topolog.events.decision import Decision
+from topolog.events.evidence import Evidence
 from topolog.events.fold import Folded
 from topolog.events.ids import Place, Position, Term
-from topolog.events.metadata import Evidence
 from topolog.events.object_definition import Column, Definition, ObjectKind, Privilege, Step, Verb
 from topolog.events.objects import SchemaChangeCommitted, SchemaChangePrepared, SchemaChangeRolledBack
 from topolog.events.stamp import NO_CHAIN, Stamp

@@ -27,8 +27,8 @@ from tests.simulation.test_teeth import Defect, only, run_row
 
 from topolog.events import changes, ownership
 from topolog.events import exchange as x
+from topolog.events.evidence import Evidence
 from topolog.events.ids import NodeId, Place, Position
-from topolog.events.metadata import Evidence
 from topolog.events.ownership import (
     Change,
     Copy,

@@ -18,9 +18,9 @@ import pytest
 from tests.simulation.test_teeth import Defect, run_row
 
 from topolog.events import objects as ob
+from topolog.events.evidence import Evidence
 from topolog.events.ids import Position
 from topolog.events.membership import NodeKind, NodeRow
-from topolog.events.metadata import Evidence
 from topolog.events.object_definition import ObjectKind, Verb
 from topolog.events.objects import ChangeRow, ChangeStatus, ObjectRow, ObjectStatus
 from topolog.events.state import State

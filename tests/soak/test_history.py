@@ -13,6 +13,7 @@ from topolog.events import membership as m
 from topolog.events import metadata as md
 from topolog.events import requests as q
 from topolog.events.asked import RequestId, RequestRef
+from topolog.events.evidence import Evidence
 from topolog.events.ids import Incarnation, NodeId, Position, Slot, TopologyVersion, Version
 
 FENCE_MS, MARGIN_MS = 2_000, 500
@@ -39,7 +40,7 @@ def proposed(request: str, version: int) -> md.MetadataUpdateProposed:
 
 
 def accepted(version: int) -> md.MetadataUpdateAccepted:
-    return md.MetadataUpdateAccepted("T", Version(version), md.Evidence())
+    return md.MetadataUpdateAccepted("T", Version(version), Evidence())
 
 
 def left(node: str, incarnation: int, reason: m.LeaveReason) -> m.NodeLeft:

@@ -28,6 +28,7 @@ MAY_IMPORT = {
     "schemas/": ("topolog.schemas",),
     "events/asked.py": ("topolog.events.errors",),
     "events/decision.py": ("topolog.events.ids",),
+    "events/evidence.py": ("topolog.events.ids",),
     "events/requests.py": (
         "topolog.events.asked",
         "topolog.events.decision",

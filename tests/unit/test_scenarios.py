@@ -68,6 +68,7 @@ from topolog.events.baseline_requests import (
 from topolog.events.cluster_state import ClusterState
 from topolog.events.drains import DrainRequested
 from topolog.events.errors import TopologError
+from topolog.events.evidence import Evidence
 from topolog.events.fold import Event
 from topolog.events.ids import Position
 from topolog.events.object_requests import ChangeCancellationRequested, DeletionsConfirmed, SchemaChangeRequested
@@ -495,7 +496,7 @@ def content_of_members(event: Event) -> str:
             raise AssertionError(f"no words for a {type(event).__name__}")
 
 
-def told_of_evidence(evidence: md.Evidence) -> str:
+def told_of_evidence(evidence: Evidence) -> str:
     parts = {"applied": evidence.applied, "left": evidence.left, "presumed fenced": evidence.presumed_fenced}
     return "".join(f"; {what}: {' '.join(nodes)}" for what, nodes in parts.items() if nodes)
 

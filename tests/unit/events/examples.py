@@ -32,6 +32,7 @@ from topolog.events.changes import pack_changes
 from topolog.events.cluster_state import ClusterState
 from topolog.events.codec import CODEC, Record
 from topolog.events.decision import Decision
+from topolog.events.evidence import Evidence
 from topolog.events.exchange_requests import ExchangeRequested, LossResetRequested
 from topolog.events.ids import Incarnation, NodeId, Offset, Position, Slot, Term, TopologyVersion, Version
 from topolog.events.object_requests import ChangeCancellationRequested, DeletionsConfirmed, SchemaChangeRequested
@@ -58,7 +59,7 @@ JOINER = m.Joiner(
     seal=b"sixteen of hash.",
     proof=b"sixteen to show.",
 )
-EVIDENCE = md.Evidence(("n1", "n2"), ("n3",), ("n4",))
+EVIDENCE = Evidence(("n1", "n2"), ("n3",), ("n4",))
 VIEW = TopologyVersion(5, 2)
 AFFINITY = g.Affinity("host", {"zone": "eu", "disk": "ssd"}, "")
 ORDERS = g.GroupDefinition("orders", 64, 2, AFFINITY, g.LossPolicy.READ_ONLY_SAFE, persistent=True)

@@ -16,6 +16,7 @@ from topolog.events.asked import RequestId, RequestRef
 from topolog.events.codec import CODEC
 from topolog.events.decision import Decision
 from topolog.events.errors import BadInput, LogDiverged, Poisoned
+from topolog.events.evidence import Evidence
 from topolog.events.fold import Fold, Folded, Ignored
 from topolog.events.forgotten import ForgottenRow
 from topolog.events.ids import NOWHERE, Incarnation, NodeId, Offset, Position, Slot, TopologyVersion, Version
@@ -275,7 +276,7 @@ POISON: dict[str, bytes] = {
     "no record": NO_RECORD,
     "cut short": CODEC.encode(proposed("A"))[:-1],
     "a request": CODEC.encode(md.TypeRemovalRequested(RequestId("t", 1), LOG_ID, "", "", "A")),
-    "an impossible acceptance": CODEC.encode(md.MetadataUpdateAccepted("A", Version(1), md.Evidence())),
+    "an impossible acceptance": CODEC.encode(md.MetadataUpdateAccepted("A", Version(1), Evidence())),
     "a renewal of a slot that nobody holds": CODEC.encode(m.LeasesRenewed(m.pack_renewals([(Slot(3), 1)]))),
     "a renewal that is cut in the middle of a pair": CODEC.encode(m.LeasesRenewed(b"\x01")),
     "a term in the middle of a term": CODEC.encode(terms.TermStarted(1, "c1", life=7)),

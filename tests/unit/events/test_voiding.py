@@ -17,6 +17,7 @@ from topolog.events import terms
 from topolog.events.asked import RequestRef
 from topolog.events.codec import CODEC
 from topolog.events.errors import DamagedStore, Poisoned
+from topolog.events.evidence import Evidence
 from topolog.events.fold import Fold, Ignored
 from topolog.events.ids import Offset, Position, Version
 from topolog.events.levels import FIRST_LEVEL, FeatureLevelRaised
@@ -28,7 +29,7 @@ from topolog.events.topics import Topic
 from topolog.events.voiding import LeftOut, RecordVoided, VoidedRow, voided_key, voided_row
 
 POISON = b"\xc3\x01 a newer leader's record"
-HALF_FOLDED = CODEC.encode(md.MetadataUpdateAccepted("Nobody's", Version(1), md.Evidence()))
+HALF_FOLDED = CODEC.encode(md.MetadataUpdateAccepted("Nobody's", Version(1), Evidence()))
 """It decodes, and its assertion fails."""
 
 Record = tuple[bytes, bytes]

@@ -5,6 +5,7 @@ from collections.abc import Collection, Mapping
 from topolog.events.asked import RequestRef
 from topolog.events.codec import CODEC
 from topolog.events.decision import Decision
+from topolog.events.evidence import Evidence
 from topolog.events.fold import Fold
 from topolog.events.ids import NOWHERE, Position, Term, TopologyVersion, Version
 from topolog.events.levels import FIRST_LEVEL
@@ -23,7 +24,6 @@ from topolog.events.membership import (
     pack_renewals,
 )
 from topolog.events.metadata import (
-    Evidence,
     MetadataRemoveAccepted,
     MetadataRemoveProposed,
     MetadataUpdateAccepted,

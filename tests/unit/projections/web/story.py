@@ -20,10 +20,10 @@ from tests.unit.streams.rules.exchanging import passed
 
 from topolog.events.baseline import StateChangeFinished, cluster_state
 from topolog.events.codec import CODEC
+from topolog.events.evidence import Evidence
 from topolog.events.exchange import open_exchange
 from topolog.events.health import Figures, HealthHeard, LeaseHealth, Minute
 from topolog.events.ids import Incarnation, NodeId, Offset, Position
-from topolog.events.metadata import Evidence
 from topolog.events.object_types import ObjectType
 from topolog.events.repair_definition import SessionKind
 from topolog.events.repair_tasks import TaskKind

@@ -12,6 +12,7 @@ from topolog.events import metadata as md
 from topolog.events import requests as q
 from topolog.events.asked import RequestRef
 from topolog.events.codec import CODEC
+from topolog.events.evidence import Evidence
 from topolog.events.ids import Version
 from topolog.events.topics import RECORD_BYTES_MAX
 
@@ -87,7 +88,7 @@ def test_f7_a_recovering_node_makes_a_change_wait_and_not_fail() -> None:
     assert accepted(world) == []
     world.process("n2").paused = False
     world.run(4 * STEP_MS)
-    assert accepted(world) == [md.MetadataUpdateAccepted("Customer", Version(1), md.Evidence(applied=("n1", "n2")))]
+    assert accepted(world) == [md.MetadataUpdateAccepted("Customer", Version(1), Evidence(applied=("n1", "n2")))]
 
 
 def test_f8_a_node_that_dies_within_the_wait_delays_the_change_by_no_more_than_the_wait() -> None:

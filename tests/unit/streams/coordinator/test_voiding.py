@@ -11,6 +11,7 @@ from topolog.events.asked import RequestRef
 from topolog.events.codec import CODEC
 from topolog.events.decision import Decision
 from topolog.events.errors import NotFound, Poisoned, Refused, Unreachable
+from topolog.events.evidence import Evidence
 from topolog.events.fold import Folded, Header
 from topolog.events.ids import Term, Version
 from topolog.events.levels import FIRST_LEVEL, FeatureLevelRaised
@@ -141,7 +142,7 @@ def test_a_voiding_says_who_and_why() -> None:
 def test_two_poisoned_records_are_voided_one_after_the_other() -> None:
     """K8: voiding the first may bring the next to light; a record that refers to a voided one's rows is such a next."""
     world = poisoned_world()
-    dependent: Decision = md.MetadataUpdateAccepted("Order", Version(1), md.Evidence())
+    dependent: Decision = md.MetadataUpdateAccepted("Order", Version(1), Evidence())
     poison(world.log, judged(world.log), CODEC.encode(dependent))
     first, second = void(world.log), void(world.log)
     assert second.position == first.position + 1

@@ -14,6 +14,7 @@ from topolog.events import requests as q
 from topolog.events.asked import Request
 from topolog.events.decision import Decision
 from topolog.events.errors import MergeConflict, Refused
+from topolog.events.evidence import Evidence
 from topolog.events.ids import NOWHERE, Incarnation, NodeId, Position, Version
 from topolog.events.object_types import DEFINITION_BYTES_MAX, NAME_BYTES_MAX
 from topolog.streams.rules import metadata
@@ -185,7 +186,7 @@ def test_u12_an_acceptance_is_cumulative() -> None:
     for field in "abc":
         cluster.propose("T", field)
     (accepted,) = settle(cluster, applied(cluster))
-    assert accepted == md.MetadataUpdateAccepted("T", Version(3), md.Evidence(applied=("n1",)))
+    assert accepted == md.MetadataUpdateAccepted("T", Version(3), Evidence(applied=("n1",)))
     assert versions(cluster, "T") == (3, 3)
     assert cluster.state.count(md.ProposalRow) == 0
     assert cluster.type("T").accepted == cluster.type("T").pending
@@ -230,7 +231,7 @@ def test_after_the_wait_acceptance_names_the_presumed_fenced() -> None:
     at = cluster.propose("T", "a")
     (accepted,) = settle(cluster, applied(cluster, n2=0), at)
     assert isinstance(accepted, md.MetadataUpdateAccepted)
-    assert accepted.evidence == md.Evidence(applied=("n1",), presumed_fenced=("n2",))
+    assert accepted.evidence == Evidence(applied=("n1",), presumed_fenced=("n2",))
 
 
 def test_settling_twice_gives_nothing_the_second_time() -> None:
@@ -299,7 +300,7 @@ def test_a_removal_is_accepted_by_the_same_verdict() -> None:
     assert settle(cluster, applied(cluster, n1=0)) == []
     assert cluster.type("Customer").removing
     (accepted,) = settle(cluster, applied(cluster))
-    assert accepted == md.MetadataRemoveAccepted("Customer", Version(2), md.Evidence(applied=("n1",)))
+    assert accepted == md.MetadataRemoveAccepted("Customer", Version(2), Evidence(applied=("n1",)))
     assert md.type_row(cluster.state, "Customer") is None
     assert md.floor_of(cluster.state, "Customer") == 2
 

@@ -13,9 +13,9 @@ from tests.unit.streams.rules.changing import Changing, add, alter, cancellation
 
 from topolog.events.claims import line
 from topolog.events.errors import Undecodable
+from topolog.events.evidence import Evidence
 from topolog.events.fold import Ignored
 from topolog.events.ids import Incarnation, NodeId, Position
-from topolog.events.metadata import Evidence
 from topolog.events.object_definition import Statement
 from topolog.events.objects import (
     ChangeStatus,

@@ -17,9 +17,9 @@ from tests.unit.streams.rules.changing import (
 
 from topolog.events import objects as events
 from topolog.events.errors import Refused
+from topolog.events.evidence import Evidence
 from topolog.events.fold import evolve
 from topolog.events.ids import NOWHERE, Incarnation, NodeId, Place, Position, Term
-from topolog.events.metadata import Evidence
 from topolog.events.object_definition import ObjectKind, Statement, Verb
 from topolog.events.objects import (
     CHANGES_KEPT,

@@ -17,8 +17,8 @@ from tests.unit.streams.rules.cluster import node_removal
 
 from topolog.events.decision import Decision
 from topolog.events.errors import Refused
+from topolog.events.evidence import Evidence
 from topolog.events.ids import Incarnation, NodeId, Position
-from topolog.events.metadata import Evidence
 from topolog.events.objects import (
     ChangeStatus,
     ObjectStatus,
