@@ -36,7 +36,7 @@ from topolog.events.asked import Request, RequestRef
 from topolog.events.decision import Decision
 from topolog.events.groups import GroupRow
 from topolog.events.ids import Incarnation, NodeId, Place, Position, Slot, TopologyVersion
-from topolog.events.object_types import ObjectType
+from topolog.events.object_types import DeclaredType
 from topolog.events.requests import Status, conclude, grant
 from topolog.events.state import Row, State
 from topolog.events.terms import cluster
@@ -53,13 +53,6 @@ class NodeKind(Enum):
     UNKNOWN = "UNKNOWN"
     SERVER = "SERVER"
     CLIENT = "CLIENT"
-
-
-class DeclaredType(msgspec.Struct, frozen=True):
-    """A type a joining node already knows, and the version it knew it at; 0 when it defines the type anew."""
-
-    definition: ObjectType
-    version: int
 
 
 class Joiner(msgspec.Struct, frozen=True):

@@ -104,6 +104,13 @@ class ObjectType(msgspec.Struct, frozen=True):
         }
 
 
+class DeclaredType(msgspec.Struct, frozen=True):
+    """A type a joining node already knows, and the version it knew it at; 0 when it defines the type anew."""
+
+    definition: ObjectType
+    version: int
+
+
 class _Definition(msgspec.Struct, forbid_unknown_fields=True):
     name: str
     fields: dict[str, str] = {}

@@ -356,9 +356,7 @@ class Core:
 
     def _due(self) -> list[Decision]:
         return (
-            membership.settle(
-                self.state, self.reports.hearing, self.agenda.lapsed, self._certified, end=self._ahead.position
-            )
+            self._due_members()
             or self._due_baseline()
             or metadata.settle(self.state, self.reports.applied(), self.agenda.waited_through)
             or self._due_objects()
@@ -367,6 +365,10 @@ class Core:
             or repair.settle(self.state, self.agenda.stalled, self._ahead.position, self.at_ms)
             or self._due_partitions()
         )
+
+    def _due_members(self) -> list[Decision]:
+        hearing, lapsed, end = self.reports.hearing, self.agenda.lapsed, self._ahead.position
+        return membership.settle(self.state, hearing, lapsed, self._certified, end=end, joins=metadata.declare)
 
     def _due_objects(self) -> list[Decision]:
         reports, agenda = self.reports, self.agenda

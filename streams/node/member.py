@@ -30,11 +30,11 @@ from topolog.events.ids import Incarnation, NodeId, Position
 from topolog.events.kafka import KafkaReader, KafkaWriter
 from topolog.events.kafka_admin import KafkaAdmin
 from topolog.events.log import LogReader, LogWriter
-from topolog.events.membership import FENCING, DeclaredType, Joiner, NodeDied, NodeKind, NodeRow, members
+from topolog.events.membership import FENCING, Joiner, NodeDied, NodeKind, NodeRow, members
 from topolog.events.metadata import TypeRow, UpdateRequested, floor_of, removal_of, type_row
 from topolog.events.names import node_id
 from topolog.events.object_definition import ObjectKind
-from topolog.events.object_types import ObjectType, merge, with_schema
+from topolog.events.object_types import DeclaredType, ObjectType, merge, with_schema
 from topolog.events.requests import Status
 from topolog.events.topics import NEEDED
 from topolog.streams.clock import CAN_FENCE, Clock, SystemClock

@@ -1,6 +1,6 @@
 """Rules of membership and leases: who joins, whose lease is renewed, who is out (docs/design/leases.md)."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from itertools import chain
 
 import msgspec
@@ -33,12 +33,13 @@ from topolog.events.membership import (
     pack_renewals,
 )
 from topolog.events.names import is_name, is_printable, node_id
+from topolog.events.object_types import DeclaredType
 from topolog.events.proof import Life, seal_of
 from topolog.events.requests import RequestRefused, RequestUnchanged, shortened, told_of
 from topolog.events.state import State
 from topolog.events.terms import cluster
 from topolog.events.views import DiskRow, Kinship, Past, after_life
-from topolog.streams.rules import levels, metadata
+from topolog.streams.rules import levels
 from topolog.streams.rules.deadlines import Deadline
 from topolog.streams.rules.past import check, check_shape, judge
 
@@ -68,6 +69,10 @@ class Heard(msgspec.Struct, frozen=True):
 
 Hearing = Mapping[NodeId, Heard]
 
+Joins = Callable[[State, Iterable[DeclaredType]], list[Decision]]
+"""What the types that a joining node declares lead to; raises Refused. Types stand above members and leases, so whoever
+asks these rules hands it in."""
+
 
 def decide(
     state: State,
@@ -77,18 +82,19 @@ def decide(
     dead: Collection[Life] = (),
     *,
     end: Position,
+    joins: Joins,
 ) -> list[Decision]:
     """The decisions that answer the request; raises Refused and changes nothing.
 
     `appended_at_ms` is the broker's time of the request: heartbeats appended later prove a former incarnation alive.
     `dead`: lives whose death certificate has been heard, with the seal of the secret that it showed; where that is the
-    life's own, it does not act, and never will. `end`: the last position that is decided.
+    life's own, it does not act, and never will. `end`: the last position that is decided. `joins`: the rules of types.
     """
     match request:
         case JoinRequested():
             if _is_dead(request.joiner, dead):
                 raise Refused("PROCESS_DIED", "LE35", _died(request.joiner), _identity(request.joiner))
-            return _join(state, request, ref, appended_at_ms, end)
+            return _join(state, request, ref, appended_at_ms, end, joins)
         case NodeRemovalRequested():
             return [_stop(state, request.node, ref)]
 
@@ -123,11 +129,11 @@ def is_urgent(
 
 
 def settle(
-    state: State, hearing: Hearing, lapsed: Iterable[str], dead: Collection[Life] = (), *, end: Position
+    state: State, hearing: Hearing, lapsed: Iterable[str], dead: Collection[Life] = (), *, end: Position, joins: Joins
 ) -> list[Decision]:
     """What follows from deaths, releases, leases whose deadline has passed and joins that need wait no longer.
 
-    `lapsed`: keys of lease deadlines that have passed; `dead`, `end`: as for `decide`. Folded, the result
+    `lapsed`: keys of lease deadlines that have passed; `dead`, `end`, `joins`: as for `decide`. Folded, the result
     may make more due; call until it is empty.
     """
     due = frozenset(lapsed)
@@ -144,7 +150,7 @@ def settle(
             return [_left(state, node, lease, LeaveReason.LEFT)]
         if _ends_in_silence(node) and _is_due(lease, due):
             return [_left(state, node, lease, LeaveReason.FENCED)]
-    return _settle_waiting(state, hearing, end, dead)
+    return _settle_waiting(state, hearing, end, dead, joins)
 
 
 def _is_dead(joiner: Joiner, dead: Collection[Life]) -> bool:
@@ -197,14 +203,16 @@ def _grown(
             yield lease, heard
 
 
-def _join(state: State, request: JoinRequested, ref: RequestRef, appended_at_ms: int, end: Position) -> list[Decision]:
+def _join(
+    state: State, request: JoinRequested, ref: RequestRef, appended_at_ms: int, end: Position, joins: Joins
+) -> list[Decision]:
     joiner = request.joiner
     _check_joiner(state, joiner)
-    metadata.declare(state, joiner.types)
+    joins(state, joiner.types)
     row, view = state.get(NodeRow, joiner.node), cluster(state).topology_version
     if row is None or not row.is_member:
         kinship = _kinship(state, joiner, request.past, end)
-        return [*_withdraw(state, joiner), *_joined(state, joiner, ref, view, kinship)]
+        return [*_withdraw(state, joiner), *_joined(state, joiner, ref, view, kinship, joins)]
     if row.incarnation == joiner.incarnation and row.seal != joiner.seal:
         message = f"Another process of node {joiner.node!r} has joined as incarnation {joiner.incarnation}."
         raise Refused("STALE_INCARNATION", "LE21", message, _identity(joiner), hint="It must join as a new one.")
@@ -216,7 +224,7 @@ def _join(state: State, request: JoinRequested, ref: RequestRef, appended_at_ms:
         bare = row.kinship is None
         ended = after_life(before, row.incarnation, left.last_sequence, left.renewed_at, bare=bare)
         kinship = _kinship(state, joiner, request.past, end, ended)
-        return [left, *_withdraw(state, joiner), *_joined(state, joiner, ref, left.topology_version, kinship)]
+        return [left, *_withdraw(state, joiner), *_joined(state, joiner, ref, left.topology_version, kinship, joins)]
     # What waits is copied into `decisions`, which all read, and the proof is yet to be of use.
     silent = msgspec.structs.replace(joiner, proof=b"")
     waiting = JoinWaiting(ref, silent, row.incarnation, appended_at_ms, request.past)
@@ -306,12 +314,12 @@ def _refused(
 
 
 def _joined(
-    state: State, joiner: Joiner, ref: RequestRef, view: TopologyVersion, kinship: Kinship | None
+    state: State, joiner: Joiner, ref: RequestRef, view: TopologyVersion, kinship: Kinship | None, joins: Joins
 ) -> list[Decision]:
     slot = Slot(cluster(state).next_slot)
     bare = msgspec.structs.replace(joiner, types=(), proof=b"")
     joined = NodeJoined(ref, bare, slot, _raised(view, joiner.kind), kinship)
-    return [joined, *metadata.declare(state, joiner.types)]
+    return [joined, *joins(state, joiner.types)]
 
 
 def _left(state: State, node: NodeRow, lease: LeaseRow, reason: LeaveReason) -> NodeLeft:
@@ -325,14 +333,16 @@ def _raised(view: TopologyVersion, kind: NodeKind) -> TopologyVersion:
     return TopologyVersion(view.major + 1, 0) if kind is NodeKind.SERVER else view
 
 
-def _settle_waiting(state: State, hearing: Hearing, end: Position, dead: Collection[Life]) -> list[Decision]:
+def _settle_waiting(
+    state: State, hearing: Hearing, end: Position, dead: Collection[Life], joins: Joins
+) -> list[Decision]:
     for _, waiting in state.rows(WaitingJoinRow):
         if _is_dead(waiting.joiner, dead):
             return _refused(waiting, "PROCESS_DIED", _died(waiting.joiner), _identity(waiting.joiner))
         node = state.get(NodeRow, waiting.joiner.node)
         assert node is not None, "a join waits for a node that was never there"
         if not node.is_member:
-            return _admit(state, waiting, end)
+            return _admit(state, waiting, end, joins)
         if _is_alive(state, node, waiting, hearing):
             message = (
                 f"Node {node.node!r} is a member and alive: its incarnation {node.incarnation} was renewed while "
@@ -343,10 +353,10 @@ def _settle_waiting(state: State, hearing: Hearing, end: Position, dead: Collect
     return []
 
 
-def _admit(state: State, waiting: WaitingJoinRow, end: Position) -> list[Decision]:
+def _admit(state: State, waiting: WaitingJoinRow, end: Position, joins: Joins) -> list[Decision]:
     try:
         kinship = _kinship(state, waiting.joiner, waiting.past, end)
-        return _joined(state, waiting.joiner, waiting.request, cluster(state).topology_version, kinship)
+        return _joined(state, waiting.joiner, waiting.request, cluster(state).topology_version, kinship, joins)
     except Refused as refusal:  # its types contradict the cluster's by now, or its past is another one
         facts, message = told_of(refusal.facts, str(refusal))
         return _refused(waiting, refusal.code, message, facts, refusal.rule)

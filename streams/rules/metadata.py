@@ -6,7 +6,7 @@ from topolog.events.asked import RequestRef
 from topolog.events.decision import Decision
 from topolog.events.errors import BadInput, MergeConflict, Refused
 from topolog.events.ids import Position, TypeId, Version
-from topolog.events.membership import DeclaredType, NodeRow
+from topolog.events.membership import NodeRow
 from topolog.events.metadata import (
     MetadataRemoveAccepted,
     MetadataRemoveProposed,
@@ -21,7 +21,7 @@ from topolog.events.metadata import (
     floor_of,
     type_row,
 )
-from topolog.events.object_types import DEFINITION_BYTES_MAX, ObjectType, merge, size_bytes, validate
+from topolog.events.object_types import DEFINITION_BYTES_MAX, DeclaredType, ObjectType, merge, size_bytes, validate
 from topolog.events.requests import RequestUnchanged
 from topolog.events.state import State
 from topolog.streams.rules.allowed import check

@@ -66,7 +66,9 @@ def decide(state: State, request: Request, ref: RequestRef, given: Circumstances
 
 def _decided(state: State, request: Request, ref: RequestRef, given: Circumstances) -> list[Decision]:
     if isinstance(request, MembershipRequest):
-        return membership.decide(state, request, ref, given.appended_at_ms, given.dead, end=given.end)
+        return membership.decide(
+            state, request, ref, given.appended_at_ms, given.dead, end=given.end, joins=metadata.declare
+        )
     if isinstance(request, LevelRaiseRequested):
         return levels.decide(state, request, ref, given.newest_level)
     if isinstance(request, RepairRequest):

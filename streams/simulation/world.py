@@ -13,8 +13,8 @@ import msgspec
 from topolog.events.asked import Request, RequestId
 from topolog.events.codec import CODEC
 from topolog.events.ids import Incarnation, Position
-from topolog.events.membership import FENCING, DeclaredType, Joiner, NodeKind
-from topolog.events.object_types import ObjectType
+from topolog.events.membership import FENCING, Joiner, NodeKind
+from topolog.events.object_types import DeclaredType, ObjectType
 from topolog.events.topics import Topic
 from topolog.events.views import REFUSED_KINSHIPS
 from topolog.streams.coordinator.core import Role

@@ -34,9 +34,9 @@ from topolog.events.failpoints import FAILPOINTS, VARIABLE
 from topolog.events.health import Figures, LeaseHealth
 from topolog.events.ids import Incarnation, NodeId, Offset
 from topolog.events.kafka import KafkaReader
-from topolog.events.membership import DeclaredType, Joiner, JoinRequested, NodeJoined, NodeKind, NodeLeft
+from topolog.events.membership import Joiner, JoinRequested, NodeJoined, NodeKind, NodeLeft
 from topolog.events.metadata import MetadataUpdateProposed, UpdateRequested
-from topolog.events.object_types import ObjectType
+from topolog.events.object_types import DeclaredType, ObjectType
 from topolog.events.requesters import joining, requester_of
 from topolog.events.requests import RequestRefused, RequestUnchanged, Status
 from topolog.events.snapshots import SnapshotTaken

@@ -186,12 +186,16 @@ def removed_member_counts_as_released(patch: pytest.MonkeyPatch) -> None:
     settle = membership.settle
 
     def settled(
-        state: State, hearing: membership.Hearing, lapsed: Iterable[str], dead: Collection[Life], *, end: Position
+        state: State,
+        hearing: membership.Hearing,
+        lapsed: Iterable[str],
+        dead: Collection[Life],
+        **said: Any,
     ) -> list[Any]:
         for node in members(state):
             if node.standing is Standing.STOPPING:
                 return [membership._left(state, node, lease_of(state, node), LeaveReason.REMOVED)]
-        return settle(state, hearing, lapsed, dead, end=end)
+        return settle(state, hearing, lapsed, dead, **said)
 
     patch.setattr(membership, "settle", settled)
 

@@ -72,6 +72,7 @@ from topolog.events.evidence import Evidence
 from topolog.events.fold import Event
 from topolog.events.ids import Position
 from topolog.events.object_requests import ChangeCancellationRequested, DeletionsConfirmed, SchemaChangeRequested
+from topolog.events.object_types import DeclaredType
 from topolog.events.partitions import PartitionState
 from topolog.events.views import Point
 
@@ -126,11 +127,11 @@ class Scenario:
 
     def do_node(self, name: str, *words: str) -> list[str]:
         kind = m.NodeKind.CLIENT if "client" in words else m.NodeKind.SERVER
-        known: tuple[m.DeclaredType, ...] = ()
+        known: tuple[DeclaredType, ...] = ()
         if "knows" in words:
             type_and_version, *fields = words[words.index("knows") + 1 :]
             type_name, _, version = type_and_version.partition("@")
-            known = (m.DeclaredType(definition(type_name, fields), int(version)),)
+            known = (DeclaredType(definition(type_name, fields), int(version)),)
         capabilities = () if "unfenced" in words else (m.FENCING,)
         self.world.node(
             name,

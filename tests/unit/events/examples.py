@@ -36,6 +36,7 @@ from topolog.events.evidence import Evidence
 from topolog.events.exchange_requests import ExchangeRequested, LossResetRequested
 from topolog.events.ids import Incarnation, NodeId, Offset, Position, Slot, Term, TopologyVersion, Version
 from topolog.events.object_requests import ChangeCancellationRequested, DeletionsConfirmed, SchemaChangeRequested
+from topolog.events.object_types import DeclaredType
 from topolog.events.stamp import NO_CHAIN, InputOffset, Stamp, chain_after, encode_stamp
 from topolog.events.views import Echo, Kinship, Past, Point
 
@@ -55,7 +56,7 @@ JOINER = m.Joiner(
     capabilities=(m.FENCING,),
     folder="7d3f",
     replaces=-41,
-    types=(m.DeclaredType(CUSTOMER, 3),),
+    types=(DeclaredType(CUSTOMER, 3),),
     seal=b"sixteen of hash.",
     proof=b"sixteen to show.",
 )

@@ -23,6 +23,7 @@ from topolog.events.exchange_requests import LossResetRequested
 from topolog.events.fold import Fold, Folded, Ignored
 from topolog.events.ids import Position
 from topolog.events.log import Headers, InMemoryLog, InMemoryReader, InMemoryWriter, LogWriter, OnDelivery
+from topolog.events.object_types import DeclaredType
 from topolog.events.partitions import PartitionState
 from topolog.events.single_maps import UpdateCounter
 from topolog.events.state import State
@@ -249,7 +250,7 @@ class World:
         kind: m.NodeKind = m.NodeKind.SERVER,
         capabilities: tuple[str, ...] = (m.FENCING,),
         folder: str = "",
-        types: tuple[m.DeclaredType, ...] = (),
+        types: tuple[DeclaredType, ...] = (),
         hook: Hook = lambda _: None,
         disk: bool = False,
         mute: bool = False,

@@ -17,6 +17,7 @@ from topolog.events.group_definition import Affinity, GroupDefinition
 from topolog.events.groups import GroupAlterationRequested, GroupCreationRequested, GroupDropRequested
 from topolog.events.ids import NOWHERE, Incarnation, NodeId, Offset, Position, Slot
 from topolog.events.levels import FIRST_LEVEL
+from topolog.events.object_types import DeclaredType
 from topolog.events.single_maps import GroupMap, SinglePartitionMap
 from topolog.events.stamp import decode_stamp
 from topolog.events.topics import RECORD_BYTES_MAX, Topic
@@ -191,7 +192,7 @@ def test_k4_what_a_cut_set_had_read_is_read_again() -> None:
     desk = Desk.leading()
     desk.ask(desk.update("T", id="long"))
     desk.land()
-    types = (m.DeclaredType(md.ObjectType("S", {}), 0),)
+    types = (DeclaredType(md.ObjectType("S", {}), 0),)
     desk.ask(m.JoinRequested(desk.new_id(), LOG_ID, "n1", "", msgspec.structs.replace(joiner("n1"), types=types)))
     first, _second = desk.take()
     desk.send([first])

@@ -21,6 +21,7 @@ from topolog.events.fold import Folded, Ignored
 from topolog.events.group_definition import GroupDefinition
 from topolog.events.ids import Incarnation, NodeId, Offset
 from topolog.events.log import Headers, InMemoryLog, InMemoryWriter, OnDelivery
+from topolog.events.object_types import DeclaredType
 from topolog.events.proof import seal_of
 from topolog.events.stamp import HEADER_NAME, decode_stamp, encode_stamp
 from topolog.events.state import Row, State
@@ -353,7 +354,7 @@ def test_a_node_whose_join_is_refused_says_why() -> None:
     world = World(["c1"], ["n1"])
     world.propose("n1", CUSTOMER)
     world.settle()
-    wrong = m.DeclaredType(md.ObjectType("Customer", {"id": "String"}), 0)
+    wrong = DeclaredType(md.ObjectType("Customer", {"id": "String"}), 0)
     node = world.node("n2", types=(wrong,))
     assert isinstance(node.session.failure, Refused)
     assert node.session.failure.code == "METADATA_CONFLICT"
@@ -584,7 +585,7 @@ def test_what_the_log_says_of_the_end_is_proof_as_well() -> None:
     world = World(["c1"], ["n1"])
     world.propose("n1", CUSTOMER)
     world.settle()
-    refused = world.node("n2", types=(m.DeclaredType(md.ObjectType("Customer", {"id": "String"}), 0),)).session
+    refused = world.node("n2", types=(DeclaredType(md.ObjectType("Customer", {"id": "String"}), 0),)).session
     assert refused.said_goodbye
     removed = world.nodes["n1"].session
     assert not has_said_goodbye(removed)

@@ -34,7 +34,7 @@ from topolog.events.objects import (
     object_row,
 )
 from topolog.events.proof import Life
-from topolog.streams.rules import membership, objects
+from topolog.streams.rules import membership, metadata, objects
 
 INT, LONG, TEXT = ColumnType.INT32, ColumnType.INT64, ColumnType.STRING
 NONE: Mapping[str, ColumnType] = {}
@@ -128,7 +128,7 @@ class Changing(Cluster):
         self.applied.pop(NodeId(node), None)
         self.blocks.pop(NodeId(node), None)
         dead = {Life(NodeId(node), self.node(node).incarnation, self.node(node).seal)}
-        self.log(*membership.settle(self.state, {}, (), dead, end=self.position))
+        self.log(*membership.settle(self.state, {}, (), dead, end=self.position, joins=metadata.declare))
         return self.settle() if settle else []
 
     def begin(self, *statements: Statement) -> Position:

@@ -12,12 +12,13 @@ from topolog.events.decision import Decision
 from topolog.events.fold import evolve
 from topolog.events.ids import NOWHERE, Incarnation, NodeId, Place, Position, Term
 from topolog.events.levels import FIRST_LEVEL
+from topolog.events.object_types import DeclaredType
 from topolog.events.proof import seal_of, secret_of
 from topolog.events.stamp import NO_CHAIN, chain_after
 from topolog.events.state import State
 from topolog.events.topics import RECORD_BYTES_MAX
 from topolog.events.views import Past
-from topolog.streams.rules import membership, requests
+from topolog.streams.rules import membership, metadata, requests
 from topolog.streams.rules.membership import Heard
 from topolog.streams.rules.requests import Circumstances
 
@@ -45,7 +46,7 @@ def joiner(
     capabilities: tuple[str, ...] = (m.FENCING,),
     folder: str | None = None,
     replaces: int | None = None,
-    types: tuple[m.DeclaredType, ...] = (),
+    types: tuple[DeclaredType, ...] = (),
     attributes: Mapping[str, str] = EMPTY,
 ) -> m.Joiner:
     return m.Joiner(
@@ -133,7 +134,7 @@ class Cluster:
         """Decide and fold until nothing more follows."""
         lapsed = set(lapsed)
         followed: list[Decision] = []
-        while decided := membership.settle(self.state, hearing, lapsed, end=self.position):
+        while decided := membership.settle(self.state, hearing, lapsed, end=self.position, joins=metadata.declare):
             followed += decided
             self.log(*decided)
         return followed

@@ -46,10 +46,10 @@ from topolog.events.groups import GroupAlterationRequested, GroupCreationRequest
 from topolog.events.ids import NodeId, Position
 from topolog.events.lease_terms import LeaseTermsRequested
 from topolog.events.levels import LevelRaiseRequested
-from topolog.events.membership import DeclaredType, members
+from topolog.events.membership import members
 from topolog.events.metadata import MetadataUpdateAccepted
 from topolog.events.object_definition import ObjectKind, Privilege, Statement, Verb
-from topolog.events.object_types import ObjectType
+from topolog.events.object_types import DeclaredType, ObjectType
 from topolog.events.objects import (
     ChangeStatus,
     SchemaChangePrepared,

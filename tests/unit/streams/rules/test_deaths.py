@@ -9,7 +9,7 @@ from topolog.events.asked import RequestRef
 from topolog.events.errors import Refused
 from topolog.events.ids import Incarnation, NodeId
 from topolog.events.proof import Life, seal_of
-from topolog.streams.rules import membership
+from topolog.streams.rules import membership, metadata
 
 N1 = NodeId("n1")
 FIRST, SECOND, THIRD = (Life(N1, Incarnation(number), seal_of(secret(number))) for number in (1, 2, 3))
@@ -24,7 +24,9 @@ def join(name: str, incarnation: int, *, fences: bool = True) -> m.JoinRequested
 def settle(cluster: Cluster, *dead: Life, hearing: membership.Hearing | None = None) -> list[object]:
     """All that follows from these deaths, decided and folded."""
     followed: list[object] = []
-    while decided := membership.settle(cluster.state, hearing or {}, (), dead, end=cluster.position):
+    while decided := membership.settle(
+        cluster.state, hearing or {}, (), dead, end=cluster.position, joins=metadata.declare
+    ):
         followed += decided
         cluster.log(*decided)
     return followed
@@ -96,9 +98,13 @@ def test_a_dead_process_is_refused_when_its_join_comes_late() -> None:
     request = join("n1", 2)
     ref = RequestRef(request.id.requester, request.id.sequence, bytes(8))
     with pytest.raises(Refused) as refused:
-        membership.decide(cluster.state, request, ref, ASKED_AT_MS, {SECOND}, end=cluster.position)
+        membership.decide(
+            cluster.state, request, ref, ASKED_AT_MS, {SECOND}, end=cluster.position, joins=metadata.declare
+        )
     assert (refused.value.code, refused.value.facts) == ("PROCESS_DIED", {"incarnation": "2"})
-    assert membership.decide(cluster.state, request, ref, ASKED_AT_MS, {FIRST, THIRD}, end=cluster.position)
+    assert membership.decide(
+        cluster.state, request, ref, ASKED_AT_MS, {FIRST, THIRD}, end=cluster.position, joins=metadata.declare
+    )
 
 
 def test_a_waiting_join_of_a_dead_process_is_withdrawn_with_an_outcome() -> None:

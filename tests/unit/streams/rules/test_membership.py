@@ -14,6 +14,7 @@ from topolog.events.asked import SUBJECT_CHARS_MAX, Request
 from topolog.events.codec import CODEC
 from topolog.events.errors import Refused
 from topolog.events.ids import NOWHERE, Incarnation, NodeId, Position, TopologyVersion
+from topolog.events.object_types import DeclaredType
 from topolog.events.topics import RECORD_BYTES_MAX
 from topolog.streams.rules import membership, requesters
 
@@ -145,7 +146,7 @@ def test_a_lease_slot_is_never_used_again() -> None:
 
 def test_more_types_than_a_set_can_count_are_refused() -> None:
     """One set holds a join and its proposals; a stamp counts them in 16 bits."""
-    declared = tuple(m.DeclaredType(md.ObjectType(f"T{number}", {}), 0) for number in range(10_001))
+    declared = tuple(DeclaredType(md.ObjectType(f"T{number}", {}), 0) for number in range(10_001))
     assert refusal(Cluster(), join_request(joiner("n1", types=declared))).code == "TOO_LARGE"
 
 
@@ -283,7 +284,7 @@ def test_a_lock_on_another_folder_proves_nothing(folder: str) -> None:
 def test_a_waiting_process_whose_types_have_come_to_conflict_is_refused() -> None:
     """What was sound when it asked may contradict the cluster when it gets in (ME28)."""
     cluster = Cluster("n1")
-    declared = (m.DeclaredType(md.ObjectType("T", {"id": "String"}), 0),)
+    declared = (DeclaredType(md.ObjectType("T", {"id": "String"}), 0),)
     request = join_request(joiner("n1", 2, types=declared))
     cluster.ask(request)
     cluster.propose("T", "id")

@@ -16,7 +16,7 @@ from topolog.events.decision import Decision
 from topolog.events.errors import MergeConflict, Refused
 from topolog.events.evidence import Evidence
 from topolog.events.ids import NOWHERE, Incarnation, NodeId, Position, Version
-from topolog.events.object_types import DEFINITION_BYTES_MAX, NAME_BYTES_MAX
+from topolog.events.object_types import DEFINITION_BYTES_MAX, NAME_BYTES_MAX, DeclaredType
 from topolog.streams.rules import metadata
 from topolog.streams.rules.verdict import Reports
 
@@ -335,7 +335,7 @@ def test_x6_the_name_may_be_defined_anew_with_other_fields() -> None:
 
 
 def join(cluster: Cluster, *declared: tuple[md.ObjectType, int]) -> list[Decision]:
-    types = tuple(m.DeclaredType(definition, version) for definition, version in declared)
+    types = tuple(DeclaredType(definition, version) for definition, version in declared)
     return cluster.ask(join_request(joiner("n9", types=types)))
 
 
@@ -370,7 +370,7 @@ def test_j2_a_joining_node_adds_to_a_type_like_any_proposal() -> None:
 def test_j1_a_node_whose_types_contradict_stays_out(declared: tuple[md.ObjectType, int], code: str) -> None:
     """ME28: a trial merge of each of the joiner's types; any conflict refuses the join whole."""
     cluster = agreed(CUSTOMER)
-    types = (m.DeclaredType(md.ObjectType("Order", {}), 0), m.DeclaredType(*declared))
+    types = (DeclaredType(md.ObjectType("Order", {}), 0), DeclaredType(*declared))
     request = join_request(joiner("n9", types=types))
     assert refusal(cluster, request).code == code
     assert cluster.state.get(m.NodeRow, "n9") is None
@@ -378,7 +378,7 @@ def test_j1_a_node_whose_types_contradict_stays_out(declared: tuple[md.ObjectTyp
 
 def test_j1_a_conflict_tells_both_sides() -> None:
     """ME28: the operator sees what the cluster has and what the node brings."""
-    request = join_request(joiner("n9", types=(m.DeclaredType(CONFLICTING, 0),)))
+    request = join_request(joiner("n9", types=(DeclaredType(CONFLICTING, 0),)))
     refused = refusal(agreed(CUSTOMER), request)
     assert isinstance(refused, MergeConflict)
     assert (refused.facts["current"], refused.facts["proposed"]) == ("long", "String")
@@ -392,5 +392,5 @@ def test_j1_a_type_is_declared_once() -> None:
 
 def test_x5_a_node_that_was_away_during_a_removal_stays_out_with_the_old_type() -> None:
     """ME26: the returning node is the classic way by which a removed type came back."""
-    request = join_request(joiner("n9", types=(m.DeclaredType(CUSTOMER, 2),)))
+    request = join_request(joiner("n9", types=(DeclaredType(CUSTOMER, 2),)))
     assert refusal(removed(), request).code == "STALE_METADATA"

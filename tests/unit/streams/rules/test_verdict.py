@@ -12,7 +12,7 @@ from tests.unit.streams.rules.cluster import Cluster, heard, join_request, joine
 
 from topolog.events.ids import Incarnation, NodeId, Position
 from topolog.events.membership import LeaveReason, NodeKind
-from topolog.streams.rules import membership
+from topolog.streams.rules import membership, metadata
 from topolog.streams.rules.verdict import Reports, Verdict, holders, proceeds, verdict
 
 
@@ -179,4 +179,4 @@ def test_the_verdict_is_a_function_of_what_it_is_given(waited: bool) -> None:
     assert found == judge(cluster, at, reports(n1=at), waited=waited)
     assert cluster.state.hash() == before
     assert msgspec.structs.asdict(found).keys() == {"evidence", "open"}
-    assert membership.settle(cluster.state, {}, (), end=at) == []
+    assert membership.settle(cluster.state, {}, (), end=at, joins=metadata.declare) == []
