@@ -21,7 +21,7 @@ from typing import ClassVar, Protocol
 import msgspec
 
 from topolog.events.ids import Incarnation, NodeId, Offset, Place, Position
-from topolog.events.membership import NodeRow
+from topolog.events.leases import NodeRow
 from topolog.events.state import Row, State
 
 

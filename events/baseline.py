@@ -37,7 +37,8 @@ from topolog.events.evidence import Evidence
 from topolog.events.exchange import TriggerType, queue
 from topolog.events.groups import GroupRow
 from topolog.events.ids import NodeId, Place, Position, TopologyVersion
-from topolog.events.membership import NodeJoined, NodeKind, NodeLeft, NodeRow, Standing
+from topolog.events.leases import NodeKind, NodeRow, Standing
+from topolog.events.membership import NodeJoined, NodeLeft
 from topolog.events.requests import grant
 from topolog.events.state import Row, State
 from topolog.events.terms import enter_view

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topolog.events.ids import NOWHERE, Place
-from topolog.events.membership import NodeRow
+from topolog.events.leases import NodeRow
 from topolog.events.ownership import (
     STATES,
     Change,

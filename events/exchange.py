@@ -33,7 +33,8 @@ from topolog.events.decision import Decision
 from topolog.events.evidence import Evidence
 from topolog.events.groups import GroupAltered, GroupCreated, GroupDropped, GroupEvent, GroupRow
 from topolog.events.ids import Incarnation, NodeId, Offset, Place, Position, TopologyVersion
-from topolog.events.membership import NodeJoined, NodeKind, NodeLeft, NodeRow
+from topolog.events.leases import NodeKind, NodeRow
+from topolog.events.membership import NodeJoined, NodeLeft
 from topolog.events.ownership import row_key
 from topolog.events.ownership_columns import OwnershipRow
 from topolog.events.requests import grant

@@ -37,7 +37,8 @@ from topolog.events.claims import Claims
 from topolog.events.decision import Decision
 from topolog.events.evidence import Evidence
 from topolog.events.ids import NOWHERE, Incarnation, NodeId, Place, Position, Version
-from topolog.events.membership import NodeLeft, NodeRow
+from topolog.events.leases import NodeRow
+from topolog.events.membership import NodeLeft
 from topolog.events.object_definition import Definition, ObjectKind, Statement, Step, Verb
 from topolog.events.requests import grant
 from topolog.events.state import Row, State

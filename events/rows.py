@@ -14,7 +14,8 @@ from topolog.events.drains import DrainRow
 from topolog.events.exchange import ExchangeRow, HandOverRow, QueueRow
 from topolog.events.forgotten import ForgottenRow
 from topolog.events.groups import GroupRow
-from topolog.events.membership import LeaseRow, NodeRow, WaitingJoinRow
+from topolog.events.leases import LeaseRow, NodeRow
+from topolog.events.membership import WaitingJoinRow
 from topolog.events.metadata import FloorRow, ProposalRow, RemovalRow, TypeRow
 from topolog.events.objects import ChangeRow, ClosedRow, ObjectRow
 from topolog.events.ownership import RosterRow

@@ -30,6 +30,7 @@ from topolog.events.drains import DrainFinished, DrainRow
 from topolog.events.fold import Event
 from topolog.events.ids import Position
 from topolog.events.lease_terms import LeaseTermsConfirmed
+from topolog.events.leases import NodeRow
 from topolog.events.metadata import MetadataRemoveAccepted, MetadataUpdateAccepted, ProposalRow, RemovalRow
 from topolog.events.object_types import type_id
 from topolog.events.ownership import row_key
@@ -97,7 +98,7 @@ def _of_member(here: _Here, event: Event) -> _Found | None:
         case RequestRefused(subject=subject) if subject.startswith("node "):
             return [_waiting(here.before, subject.removeprefix("node "))]
         case m.NodeLeft(node=node):
-            row = here.before.row(m.NodeRow, node)
+            row = here.before.row(NodeRow, node)
             return [row.stopped_at if row else None]
         case DrainFinished(node=node):
             drain = here.before.row(DrainRow, node)
@@ -162,9 +163,9 @@ def _of_cluster(here: _Here, event: Event) -> _Found | None:
 _BY_JOINING = (Cause.COMPLETE, Cause.QUORUM)
 
 
-def _newest_at(before: Reading, nodes: Iterable[str], at: Callable[[m.NodeRow], Position | None]) -> Position | None:
+def _newest_at(before: Reading, nodes: Iterable[str], at: Callable[[NodeRow], Position | None]) -> Position | None:
     """The last of what befell these nodes."""
-    rows = (before.row(m.NodeRow, node) for node in nodes)
+    rows = (before.row(NodeRow, node) for node in nodes)
     return max(filter(None, (at(row) for row in rows if row)), default=None)
 
 

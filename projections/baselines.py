@@ -20,7 +20,7 @@ from topolog.events.baseline import (
 from topolog.events.drains import DrainRow
 from topolog.events.errors import BadInput, NotFound
 from topolog.events.ids import NodeId, Position
-from topolog.events.membership import NodeRow
+from topolog.events.leases import NodeRow
 from topolog.projections import patience
 from topolog.projections.baseline_resources import AutoAdjust, Baseline, BaselineNow, Branching, Cold
 from topolog.projections.moments import iso, position_time

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 
 from topolog.events.errors import BadInput, NotFound
-from topolog.events.membership import FENCING, NodeRow
+from topolog.events.leases import FENCING, NodeRow
 from topolog.events.object_definition import Step, Verb
 from topolog.events.objects import ChangeRow, ChangeStatus, ObjectRow
 from topolog.projections import change_rows, definition_words, patience, queries

@@ -9,7 +9,8 @@ from topolog.events.baseline_requests import BaselineChangeRequested, WarmReques
 from topolog.events.exchange_requests import LossResetRequested
 from topolog.events.groups import GroupAlterationRequested, GroupCreationRequested, GroupDropRequested, GroupRow
 from topolog.events.ids import NodeId
-from topolog.events.membership import NodeRemovalRequested, NodeRow
+from topolog.events.leases import NodeRow
+from topolog.events.membership import NodeRemovalRequested
 from topolog.events.ownership_columns import OwnershipRow
 from topolog.events.state import State
 from topolog.projections.baseline_resources import BaselinePreview

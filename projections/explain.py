@@ -12,7 +12,8 @@ import msgspec
 
 from topolog.events.evidence import Evidence
 from topolog.events.groups import GroupRow, LossPolicy
-from topolog.events.membership import NodeRow, WaitingJoinRow
+from topolog.events.leases import NodeRow
+from topolog.events.membership import WaitingJoinRow
 from topolog.events.metadata import (
     FloorRow,
     MetadataRemoveAccepted,

@@ -16,7 +16,7 @@ from topolog.events.drains import DrainRow
 from topolog.events.errors import NotFound
 from topolog.events.groups import GroupRow, LossPolicy
 from topolog.events.ids import Place, Position
-from topolog.events.membership import FENCING, NodeKind, NodeRow
+from topolog.events.leases import FENCING, NodeKind, NodeRow
 from topolog.events.ownership import (
     Change,
     NodeNumber,

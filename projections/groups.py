@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from topolog.events.errors import NotFound
 from topolog.events.groups import GroupRow
 from topolog.events.ids import Position
-from topolog.events.membership import NodeRow
+from topolog.events.leases import NodeRow
 from topolog.projections.queries import not_found
 from topolog.projections.resources import Group
 from topolog.projections.store import Reading

@@ -14,7 +14,7 @@ import msgspec
 
 from topolog.events.errors import NotFound
 from topolog.events.health import Figures, LeaseHealth, warning_margin_ms
-from topolog.events.membership import NodeRow
+from topolog.events.leases import NodeRow
 from topolog.events.terms import ClusterRow
 from topolog.projections import queries, resources
 from topolog.projections.durations import ago

@@ -12,7 +12,7 @@ from topolog.events.baseline import BaselineRow, ClusterStateRow
 from topolog.events.errors import NotFound
 from topolog.events.groups import GroupRow
 from topolog.events.ids import Position
-from topolog.events.membership import NodeRow
+from topolog.events.leases import NodeRow
 from topolog.events.metadata import TypeRow
 from topolog.events.object_definition import Definition, ObjectKind
 from topolog.events.objects import ChangeRow, ObjectRow

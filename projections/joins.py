@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from topolog.events.errors import Refused
 from topolog.events.groups import GroupRow
 from topolog.events.ids import NodeId, Position
-from topolog.events.membership import LeaseRow, NodeRow
+from topolog.events.leases import LeaseRow, NodeRow
 from topolog.events.ownership import RosterRow
 from topolog.events.ownership_columns import OwnershipRow
 from topolog.events.requests import LastGrantedRow, OutcomeRow, Status

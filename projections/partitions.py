@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from topolog.events.errors import BadInput, NotFound
 from topolog.events.groups import GroupRow
-from topolog.events.membership import NodeRow
+from topolog.events.leases import NodeRow
 from topolog.events.ownership import (
     Copy,
     NodeNumber,

@@ -13,7 +13,8 @@ import msgspec
 
 from topolog.events.exchange import HandOverRow
 from topolog.events.ids import Position
-from topolog.events.membership import FENCING, NodeKind, NodeRow, Standing, WaitingJoinRow
+from topolog.events.leases import FENCING, NodeKind, NodeRow, Standing
+from topolog.events.membership import WaitingJoinRow
 from topolog.events.metadata import RemovalRow, TypeRow
 from topolog.events.object_types import type_id
 from topolog.events.objects import ChangeRow

@@ -18,7 +18,7 @@ from topolog.events.drains import DrainRow
 from topolog.events.groups import GroupRow, LossPolicy
 from topolog.events.ids import NodeId, Position
 from topolog.events.last_owners import count_owned_only_by
-from topolog.events.membership import NodeRow, Standing
+from topolog.events.leases import NodeRow, Standing
 from topolog.events.ownership import Copy, NodeNumber, Ownership
 from topolog.events.partitions import PartitionState
 from topolog.projections import baselines, exchanges, partitions, patience, queries, silence, single_maps

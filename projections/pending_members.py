@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from topolog.events.baseline import ClusterStateRow
 from topolog.events.cluster_state import ClusterState
 from topolog.events.ids import Position
-from topolog.events.membership import NodeRow, Standing, WaitingJoinRow
+from topolog.events.leases import NodeRow, Standing
+from topolog.events.membership import WaitingJoinRow
 from topolog.events.metadata import ProposalRow, RemovalRow, TypeRow
 from topolog.events.objects import ChangeRow, ChangeStatus
 from topolog.events.requests import OutcomeRow

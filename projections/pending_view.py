@@ -6,7 +6,7 @@ from functools import cached_property
 import msgspec
 
 from topolog.events.ids import Position
-from topolog.events.membership import FENCING, NodeRow
+from topolog.events.leases import FENCING, NodeRow
 from topolog.events.state import State
 from topolog.projections import changes, patience, queries, silence
 from topolog.projections.cause_words import NEXT_MAX

@@ -17,15 +17,8 @@ from topolog.events.exchange import ExchangeQueued, FullPartitionMap, PartitionS
 from topolog.events.fold import Event
 from topolog.events.ids import Position
 from topolog.events.lease_terms import LeaseTermsChanged
-from topolog.events.membership import (
-    LeaseRow,
-    LeasesRenewed,
-    NodeJoined,
-    NodeKind,
-    NodeRow,
-    Standing,
-    unpack_renewals,
-)
+from topolog.events.leases import LeaseRow, NodeKind, NodeRow, Standing
+from topolog.events.membership import LeasesRenewed, NodeJoined, unpack_renewals
 from topolog.events.metadata import MetadataRemoveProposed, MetadataUpdateRejected, ProposalRow, RemovalRow, TypeRow
 from topolog.events.object_types import ObjectType, type_id
 from topolog.events.objects import SchemaChangeRolledBack

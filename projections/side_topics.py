@@ -6,8 +6,8 @@ from functools import cache
 import msgspec
 
 from topolog.events.failpoints import reach
+from topolog.events.leases import NodeRow
 from topolog.events.log import Entry
-from topolog.events.membership import NodeRow
 from topolog.events.topics import PLANS, Topic
 from topolog.projections import findings, newest_maps
 from topolog.projections.sides import (

@@ -20,7 +20,7 @@ leader that is silent, and how much is left of a lease says nothing any more: wh
 import msgspec
 
 from topolog.events.ids import Position
-from topolog.events.membership import LeaseRow
+from topolog.events.leases import LeaseRow
 from topolog.events.terms import ClusterRow
 from topolog.projections.store import Reading
 

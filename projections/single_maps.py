@@ -13,7 +13,7 @@ import msgspec
 from topolog.events.exchange import ExchangeStarted
 from topolog.events.groups import GroupRow
 from topolog.events.ids import NOWHERE, Position
-from topolog.events.membership import NodeRow
+from topolog.events.leases import NodeRow
 from topolog.events.ownership_columns import OwnershipRow
 from topolog.events.partitions import PartitionState, decode_codes
 from topolog.events.single_maps import NodeMap, SinglePartitionMap

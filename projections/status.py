@@ -11,7 +11,8 @@ from topolog.events.baseline import ClusterCold
 from topolog.events.exchange import ExchangeOverdue, PartitionsLost
 from topolog.events.fold import Event
 from topolog.events.ids import Position
-from topolog.events.membership import LeaveReason, NodeLeft
+from topolog.events.leases import LeaveReason
+from topolog.events.membership import NodeLeft
 from topolog.events.requests import RequestRefused
 from topolog.events.terms import TermEnded, TermStarted
 from topolog.events.views import REFUSED_KINSHIPS

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from topolog.events.exchange import ExchangeRow, HandOverRow
-from topolog.events.membership import NodeRow
+from topolog.events.leases import NodeRow
 from topolog.events.object_definition import ObjectKind
 from topolog.events.ownership_columns import OwnershipRow
 from topolog.projections import (

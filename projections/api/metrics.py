@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from topolog.events.errors import TopologError
 from topolog.events.families import Families, Metric
-from topolog.events.membership import NodeRow
+from topolog.events.leases import NodeRow
 from topolog.events.metadata import ProposalRow
 from topolog.projections import change_rows, changes, exchanges, partitions, paused, queries, sessions, verified_tables
 from topolog.projections.api import repair_metrics

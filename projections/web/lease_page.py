@@ -1,6 +1,6 @@
 """Leases: a strip of each holder over time, what is held now, and how punctual heartbeats are."""
 
-from topolog.events.membership import NodeRow
+from topolog.events.leases import NodeRow
 from topolog.projections import queries
 from topolog.projections.durations import duration_ms
 from topolog.projections.health import lease_health

@@ -13,15 +13,8 @@ import msgspec
 from topolog.events.errors import Gone
 from topolog.events.ids import Slot
 from topolog.events.lease_terms import LeaseTermsChanged
-from topolog.events.membership import (
-    LeasesRenewed,
-    LeaseStopped,
-    NodeJoined,
-    NodeKind,
-    NodeLeft,
-    NodeRow,
-    unpack_renewals,
-)
+from topolog.events.leases import NodeKind, NodeRow
+from topolog.events.membership import LeasesRenewed, LeaseStopped, NodeJoined, NodeLeft, unpack_renewals
 from topolog.projections.durations import ago
 from topolog.projections.layout import Decided
 from topolog.projections.queries import cluster_row

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from topolog.events.group_definition import Affinity, LossPolicy
     from topolog.events.group_definition import GroupDefinition as Group
     from topolog.events.ids import NodeId, Position
-    from topolog.events.membership import NodeKind
+    from topolog.events.leases import NodeKind
     from topolog.events.object_definition import (
         Column,
         ColumnAction,
@@ -67,7 +67,7 @@ _OBJECTS = {
     "Move": "topolog.streams.node.views:Move",
     "Node": "topolog.streams.node.client:Node",
     "NodeId": "topolog.events.ids:NodeId",
-    "NodeKind": "topolog.events.membership:NodeKind",
+    "NodeKind": "topolog.events.leases:NodeKind",
     "NodeMetrics": "topolog.streams.node.metrics:NodeMetrics",
     "ObjectKind": "topolog.events.object_definition:ObjectKind",
     "ObjectType": "topolog.events.object_types:ObjectType",

@@ -4,7 +4,7 @@ from topolog.events.awaited import UnheardRow
 from topolog.events.baseline import AutoAdjustRow
 from topolog.events.exchange import ExchangeRow
 from topolog.events.ids import NOWHERE
-from topolog.events.membership import LeaseRow
+from topolog.events.leases import LeaseRow
 from topolog.events.objects import ChangeRow
 from topolog.events.requests import RequesterRow
 from topolog.events.schedules import ScheduleRow

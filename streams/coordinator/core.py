@@ -32,6 +32,7 @@ from topolog.events.exchange import ExchangeRow, QueueRow
 from topolog.events.fold import Accepted, Fold, Folded, Header, Ignored, Judge, evolve, next_term
 from topolog.events.groups import GroupRow
 from topolog.events.ids import NodeId, Offset, Place, Position, Term
+from topolog.events.leases import LeaseRow
 from topolog.events.log import Entry
 from topolog.events.proof import Life
 from topolog.events.snapshot_content import Cut
@@ -280,8 +281,8 @@ class Core:
     def interrupt_hearing(self) -> None:
         """The coordinator was not reading heartbeats to their end: every silence starts again."""
         self.agenda.gaps += 1
-        for slot, _ in self.state.rows(m.LeaseRow):
-            self.agenda.revise(self.state, (m.LeaseRow.KIND, slot))
+        for slot, _ in self.state.rows(LeaseRow):
+            self.agenda.revise(self.state, (LeaseRow.KIND, slot))
 
     def interrupt_maps(self) -> None:
         """The coordinator was not reading maps to their end: every wait for one starts again."""

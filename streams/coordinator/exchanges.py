@@ -16,8 +16,8 @@ from topolog.events.decision import Decision
 from topolog.events.exchange import newest_exchange, open_exchange, queued
 from topolog.events.groups import GroupRow
 from topolog.events.ids import NOWHERE, Incarnation, NodeId, Offset, Position
+from topolog.events.leases import NodeRow
 from topolog.events.log import Entry
-from topolog.events.membership import NodeRow
 from topolog.events.ownership_columns import Columns, OwnershipRow
 from topolog.events.partitions import PartitionState, decode_codes, states_of
 from topolog.events.single_maps import NodeMap, SinglePartitionMap, unpack_counters

@@ -21,8 +21,9 @@ from collections.abc import Iterator
 import msgspec
 
 from topolog.events.ids import Incarnation, NodeId
+from topolog.events.leases import NodeRow
 from topolog.events.log import Entry
-from topolog.events.membership import NodeDied, NodeRow, known_seal
+from topolog.events.membership import NodeDied, known_seal
 from topolog.events.proof import Life, seal_of
 from topolog.events.state import State
 

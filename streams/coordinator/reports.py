@@ -4,8 +4,9 @@ from collections.abc import Mapping
 
 from topolog.events.fold import Header
 from topolog.events.ids import NOWHERE, Incarnation, NodeId, Place, Position
+from topolog.events.leases import NodeRow
 from topolog.events.log import Entry
-from topolog.events.membership import Applied, Blocked, Heartbeat, NodeDied, NodeRow
+from topolog.events.membership import Applied, Blocked, Heartbeat, NodeDied
 from topolog.events.state import State
 from topolog.streams.coordinator.obituary import Obituary, is_known_life
 from topolog.streams.rules.membership import Heard

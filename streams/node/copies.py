@@ -20,7 +20,8 @@ from topolog.events.exchange import HandOverRow, open_exchange
 from topolog.events.group_definition import PARTITIONS_MAX
 from topolog.events.groups import GroupRow
 from topolog.events.ids import Incarnation, NodeId, Position, Term
-from topolog.events.membership import Applied, NodeRow
+from topolog.events.leases import NodeRow
+from topolog.events.membership import Applied
 from topolog.events.ownership_columns import OwnershipRow
 from topolog.events.partitions import PartitionState, codes_of, encode_codes
 from topolog.events.single_maps import (

@@ -14,8 +14,9 @@ from topolog.events.codec import CODEC, Codec
 from topolog.events.exchange import ExchangeMerged, ExchangeStarted
 from topolog.events.fold import Fold, Folded, Ignored
 from topolog.events.ids import NOWHERE, Incarnation, NodeId, Place, Position, Slot
+from topolog.events.leases import LeaveReason, NodeRow
 from topolog.events.log import Entry
-from topolog.events.membership import Applied, LeaveReason
+from topolog.events.membership import Applied
 from topolog.events.metadata import MetadataRemoveProposed, MetadataUpdateProposed
 from topolog.events.objects import SchemaChangePrepared
 from topolog.events.single_maps import NodeMap
@@ -231,13 +232,13 @@ class NodeCore:
 
     def is_of_this_life(self, position: Position) -> bool:
         """Whether it stands behind the joining of this incarnation."""
-        row = self.state.get(m.NodeRow, self.node)
+        row = self.state.get(NodeRow, self.node)
         return row is not None and self._is_own_row(row) and position > row.joined_at
 
     @property
     def has_joined(self) -> bool:
         """Whether this incarnation is a member by what is folded; ahead of `phase` while hooks run."""
-        row = self.state.get(m.NodeRow, self.node)
+        row = self.state.get(NodeRow, self.node)
         return row is not None and row.is_member and self._is_own_row(row)
 
     def unsay_map(self) -> None:
@@ -245,7 +246,7 @@ class NodeCore:
         self.copies.unsay()
         self.look_at_map()
 
-    def _is_own_row(self, row: m.NodeRow) -> bool:
+    def _is_own_row(self, row: NodeRow) -> bool:
         return self._is_own(row.node, row.incarnation) and row.seal == self._seal
 
     def _is_own(self, node: NodeId, incarnation: Incarnation) -> bool:

@@ -11,7 +11,8 @@ from topolog.events.failpoints import reach
 from topolog.events.fold import Folded
 from topolog.events.groups import GroupRow, group_row
 from topolog.events.ids import NOWHERE, Position
-from topolog.events.membership import LeaveReason, NodeDied, NodeJoined, NodeLeft
+from topolog.events.leases import LeaveReason
+from topolog.events.membership import NodeDied, NodeJoined, NodeLeft
 from topolog.events.metadata import MetadataRemoveAccepted, MetadataUpdateAccepted, TypeRow, type_row
 from topolog.events.ownership import NodeNumber
 from topolog.events.ownership_columns import OwnershipRow

@@ -1,4 +1,4 @@
-"""A node's lease: until when it may act, by its own clock (the argument stands in `events/membership.py`).
+"""A node's lease: until when it may act, by its own clock (the argument stands in `events/leases.py`).
 
 The lease runs fence_ms from the time a heartbeat was handed over, read before that, and only once the log has echoed
 exactly that heartbeat and everything before the echo is applied. Nothing else extends it: no answer of a broker, no

@@ -29,8 +29,9 @@ from topolog.events.groups import GroupRow
 from topolog.events.ids import Incarnation, NodeId, Position
 from topolog.events.kafka import KafkaReader, KafkaWriter
 from topolog.events.kafka_admin import KafkaAdmin
+from topolog.events.leases import FENCING, NodeKind, NodeRow, members
 from topolog.events.log import LogReader, LogWriter
-from topolog.events.membership import FENCING, Joiner, NodeDied, NodeKind, NodeRow, members
+from topolog.events.membership import Joiner, NodeDied
 from topolog.events.metadata import TypeRow, UpdateRequested, floor_of, removal_of, type_row
 from topolog.events.names import node_id
 from topolog.events.object_definition import ObjectKind

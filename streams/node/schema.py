@@ -21,7 +21,7 @@ import msgspec
 from topolog.events.cluster_state import Operation
 from topolog.events.errors import BadInput, BeingAltered, BeingDeleted, Fenced, NotCaughtUp, NotFound
 from topolog.events.ids import Position
-from topolog.events.membership import NodeKind
+from topolog.events.leases import NodeKind
 from topolog.events.object_definition import ObjectKind, Privilege
 from topolog.streams.clock import Clock
 from topolog.streams.node.guards import LeaseGuard

@@ -30,10 +30,11 @@ from topolog.events.failpoints import is_armed, reach
 from topolog.events.fold import Folded, Ignored
 from topolog.events.groups import GroupRow
 from topolog.events.ids import Incarnation, NodeId, Offset, Position
+from topolog.events.leases import LeaveReason, NodeRow
 from topolog.events.levels import announced
 from topolog.events.log import Entry, LogReader, LogWriter, OnDelivery
 from topolog.events.lookahead import LookAhead
-from topolog.events.membership import Joiner, JoinRequested, LeaveReason, NodeDied, NodeRow
+from topolog.events.membership import Joiner, JoinRequested, NodeDied
 from topolog.events.proof import SECRET_BYTES, seal_of, secret_of
 from topolog.events.requesters import joining, requester_of
 from topolog.events.requests import OutcomeRow, Status

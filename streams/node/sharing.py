@@ -19,7 +19,7 @@ from topolog.events.failpoints import reach
 from topolog.events.group_definition import LossPolicy
 from topolog.events.groups import GroupRow, group_row
 from topolog.events.ids import Position
-from topolog.events.membership import NodeRow
+from topolog.events.leases import NodeRow
 from topolog.events.partitions import PartitionState
 from topolog.events.state import State
 from topolog.streams.clock import Clock

@@ -29,8 +29,8 @@ from topolog.events.codec import CODEC
 from topolog.events.errors import BadInput, Refused, Unreachable
 from topolog.events.fold import Fold, Folded, Ignored
 from topolog.events.ids import NOWHERE, Offset, Position
+from topolog.events.leases import NodeRow, Standing
 from topolog.events.log import Entry, Headers, InMemoryLog, LogReader, LogWriter, OnDelivery, Partition
-from topolog.events.membership import NodeRow, Standing
 from topolog.events.object_definition import Statement
 from topolog.events.object_requests import SchemaChangeRequested
 from topolog.events.objects import ChangeStatus, change_row

@@ -27,7 +27,7 @@ from topolog.events.cluster_state import ClusterState, Operation
 from topolog.events.decision import Decision
 from topolog.events.errors import Refused
 from topolog.events.ids import NodeId
-from topolog.events.membership import NodeRow
+from topolog.events.leases import NodeRow
 from topolog.events.ownership_columns import OwnershipRow
 from topolog.events.requests import RequestUnchanged
 from topolog.events.state import State

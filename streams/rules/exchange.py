@@ -51,7 +51,8 @@ from topolog.events.exchange import (
 from topolog.events.exchange_requests import ExchangeRequest, ExchangeRequested, LossResetRequested
 from topolog.events.groups import GroupRow, LossPolicy, group_row
 from topolog.events.ids import NodeId, Position
-from topolog.events.membership import LeaseStopped, LeaveReason, NodeRow, Standing
+from topolog.events.leases import LeaveReason, NodeRow, Standing
+from topolog.events.membership import LeaseStopped
 from topolog.events.ownership import NodeNumber
 from topolog.events.ownership_columns import OwnershipRow
 from topolog.events.requests import RequestUnchanged

@@ -15,7 +15,7 @@ from topolog.events.decision import Decision
 from topolog.events.evidence import Evidence
 from topolog.events.exchange import AffinitySwitched, HandOverPrepared, HandOverRow, Move, open_exchange, queued
 from topolog.events.ids import NOWHERE, Incarnation, NodeId, Position
-from topolog.events.membership import FENCING, NodeRow, Standing
+from topolog.events.leases import FENCING, NodeRow, Standing
 from topolog.events.ownership_columns import OwnershipRow
 from topolog.events.state import State
 from topolog.events.terms import changed_view

@@ -5,8 +5,9 @@ from collections.abc import Iterable, Mapping
 from topolog.events.asked import RequestRef
 from topolog.events.decision import Decision
 from topolog.events.errors import Refused
+from topolog.events.leases import members
 from topolog.events.levels import FeatureLevelRaised, LevelRaiseRequested, level_of
-from topolog.events.membership import Joiner, WaitingJoinRow, members
+from topolog.events.membership import Joiner, WaitingJoinRow
 from topolog.events.requests import RequestUnchanged
 from topolog.events.state import State
 from topolog.events.terms import cluster

@@ -9,27 +9,20 @@ from topolog.events.asked import SUBJECT_CHARS_MAX, RequestRef
 from topolog.events.decision import Decision
 from topolog.events.errors import BadInput, Refused
 from topolog.events.ids import NOWHERE, Incarnation, NodeId, Position, Slot, TopologyVersion
+from topolog.events.leases import FENCING, LeaseRow, LeaveReason, NodeKind, NodeRow, Standing, lease_of, members
 from topolog.events.membership import (
-    FENCING,
     Blocked,
     Joiner,
     JoinRequested,
     JoinWaiting,
     JoinWithdrawn,
-    LeaseRow,
     LeasesRenewed,
     LeaseStopped,
-    LeaveReason,
     MembershipRequest,
     NodeJoined,
-    NodeKind,
     NodeLeft,
     NodeRemovalRequested,
-    NodeRow,
-    Standing,
     WaitingJoinRow,
-    lease_of,
-    members,
     pack_renewals,
 )
 from topolog.events.names import is_name, is_printable, node_id

@@ -6,7 +6,7 @@ from topolog.events.asked import RequestRef
 from topolog.events.decision import Decision
 from topolog.events.errors import BadInput, MergeConflict, Refused
 from topolog.events.ids import Position, TypeId, Version
-from topolog.events.membership import NodeRow
+from topolog.events.leases import NodeRow
 from topolog.events.metadata import (
     MetadataRemoveAccepted,
     MetadataRemoveProposed,

@@ -13,7 +13,8 @@ from topolog.events.decision import Decision
 from topolog.events.errors import Refused
 from topolog.events.evidence import Evidence
 from topolog.events.ids import Incarnation, NodeId, Position
-from topolog.events.membership import Blocked, NodeRow
+from topolog.events.leases import NodeRow
+from topolog.events.membership import Blocked
 from topolog.events.object_definition import (
     ObjectKind,
     Statement,

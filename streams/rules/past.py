@@ -20,7 +20,7 @@ from topolog.events.baseline import online
 from topolog.events.errors import Refused
 from topolog.events.groups import group_row
 from topolog.events.ids import NOWHERE, NodeId, Position
-from topolog.events.membership import LeaseRow, NodeRow
+from topolog.events.leases import LeaseRow, NodeRow
 from topolog.events.past_file import FILE_NAME
 from topolog.events.requests import LastGrantedRow
 from topolog.events.state import State

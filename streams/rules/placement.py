@@ -17,7 +17,7 @@ from topolog.events.drains import is_drained
 from topolog.events.groups import GroupRow, group_row
 from topolog.events.ids import NodeId
 from topolog.events.last_owners import owns
-from topolog.events.membership import NodeKind, NodeRow, Standing, members
+from topolog.events.leases import NodeKind, NodeRow, Standing, members
 from topolog.events.ownership import NodeNumber, Wanted
 from topolog.events.ownership_columns import NOBODY, Columns, OwnershipRow, any_copy, compact
 from topolog.events.state import State

@@ -14,7 +14,7 @@ import msgspec
 from topolog.events.awaited import Asked, unheard
 from topolog.events.exchange import open_exchange
 from topolog.events.ids import Incarnation, NodeId, Offset, Position
-from topolog.events.membership import NodeRow
+from topolog.events.leases import NodeRow
 from topolog.events.state import State
 from topolog.streams.rules.membership import Hearing
 from topolog.streams.rules.outcomes import Holdings

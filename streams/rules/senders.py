@@ -12,7 +12,8 @@ from topolog.events.asked import SUBJECT_CHARS_MAX, Request
 from topolog.events.codec import Record
 from topolog.events.errors import Refused
 from topolog.events.ids import NodeId
-from topolog.events.membership import Heartbeat, JoinRequested, NodeDied, NodeRow, known_seal
+from topolog.events.leases import NodeRow
+from topolog.events.membership import Heartbeat, JoinRequested, NodeDied, known_seal
 from topolog.events.metadata import UpdateRequested
 from topolog.events.names import is_name
 from topolog.events.object_requests import DeletionsConfirmed

@@ -3,7 +3,7 @@
 Given the decision's position and the holders concerned, each holder is APPLIED (its present incarnation has reported,
 with the right chain hash, a position at or past it) or OPEN. With no OPEN holder the verdict is PROCEED. It is PROCEED
 too once the coordinator has waited proceed_ms since it read the decision back, for then each OPEN holder has applied it
-or is fenced (the argument stands in `events/membership.py`); but never over a holder that does not fence itself.
+or is fenced (the argument stands in `events/leases.py`); but never over a holder that does not fence itself.
 Otherwise it is WAIT, naming the OPEN ones. A node that has left is no holder: its lease was over before NodeLeft.
 
 The verdict is monotone: PROCEED never becomes WAIT for the same decision, and more reports never delay it. It knows no
@@ -16,7 +16,7 @@ import msgspec
 
 from topolog.events.evidence import Evidence
 from topolog.events.ids import NOWHERE, Incarnation, NodeId, Position
-from topolog.events.membership import FENCING, NodeKind, NodeRow, Standing
+from topolog.events.leases import FENCING, NodeKind, NodeRow, Standing
 from topolog.events.state import State
 
 Reports = Mapping[NodeId, tuple[Incarnation, Position]]

@@ -13,6 +13,7 @@ from topolog.events.cluster_state import ClusterState
 from topolog.events.drains import DrainFinished, is_drained
 from topolog.events.groups import GroupRow, group_row
 from topolog.events.ids import NOWHERE, Incarnation, NodeId, Position
+from topolog.events.leases import NodeKind, NodeRow
 from topolog.events.ownership import Ownership
 from topolog.events.ownership_columns import OwnershipRow
 from topolog.events.state import State
@@ -100,7 +101,7 @@ class BaselineChecks:
     def _check_lost(self, state: State, group: GroupRow, each: Ownership, where: str) -> None:
         names = o.names(state)
         for number in each.owners:
-            row = state.get(m.NodeRow, names[number])
+            row = state.get(NodeRow, names[number])
             life = self._world.site.life_of(row.incarnation) if row is not None and row.is_member else None
             if row is None or life is None or row.kinship not in (Kinship.EQUAL, Kinship.BEHIND):
                 continue
@@ -168,7 +169,7 @@ class BaselineChecks:
 
     def _goes_on(self, event: object) -> bool:
         """Whether a request was granted, but for the joining of a client."""
-        if isinstance(event, m.NodeJoined) and event.joiner.kind is m.NodeKind.CLIENT:
+        if isinstance(event, m.NodeJoined) and event.joiner.kind is NodeKind.CLIENT:
             return False
         ref = getattr(event, "request", None)
         row = None if ref is None else q.outcome_of(self._ledger.state, ref)

@@ -19,6 +19,7 @@ from topolog.events.asked import Request, RequestId
 from topolog.events.asking import digest_of
 from topolog.events.codec import CODEC
 from topolog.events.ids import NOWHERE, Incarnation, NodeId, TopologyVersion
+from topolog.events.leases import LeaseRow, LeaveReason, NodeKind, NodeRow, members
 from topolog.events.log import Entry
 from topolog.events.snapshots import SnapshotTaken
 from topolog.events.stamp import NO_DIGEST, InputOffset
@@ -156,12 +157,12 @@ class Checks:
         if roles.count(Role.LEADING) != 1 or roles.count(Role.FOLLOWING) != len(roles) - 1:
             return ", ".join(each.describe() for each in world.coordinators) or "no coordinator runs"
         for node in world.nodes:
-            row = state.get(m.NodeRow, node.name)
+            row = state.get(NodeRow, node.name)
             if node.session.core.phase is not Phase.MEMBER or (node.is_server and not node.holds_lease):
                 return node.describe()
             if row is None or row.incarnation != node.session.core.incarnation:
                 return f"{node.name} is not the incarnation that is a member"
-        if absent := {row.node for row in m.members(state)}.symmetric_difference(node.name for node in world.nodes):
+        if absent := {row.node for row in members(state)}.symmetric_difference(node.name for node in world.nodes):
             return f"membership is wrong about {sorted(absent)}"
         if open_requests := self.asked.keys() - self.answered.keys():
             return f"no outcome yet for {', '.join(sorted(map(str, open_requests)))}"
@@ -188,7 +189,7 @@ class Checks:
         for incarnation, (node, partition, offset) in self._certificates.items():
             if read.get((Topic.HEARTBEATS.code, partition), 0) <= offset:
                 continue
-            row, waiting = self.ledger.state.get(m.NodeRow, node), self.ledger.state.get(m.WaitingJoinRow, node)
+            row, waiting = self.ledger.state.get(NodeRow, node), self.ledger.state.get(m.WaitingJoinRow, node)
             is_member = row is not None and row.is_member and row.incarnation == incarnation
             if is_member or (waiting is not None and waiting.joiner.incarnation == incarnation):
                 raise Broken(Rule.DEAD_STAY_OUT, f"incarnation {incarnation} of {node}")
@@ -276,7 +277,7 @@ class Checks:
         match event:
             case _ if is_minor:
                 self._view = TopologyVersion(self._view.major, self._view.minor + 1)
-            case m.NodeJoined() if event.joiner.kind is m.NodeKind.SERVER:
+            case m.NodeJoined() if event.joiner.kind is NodeKind.SERVER:
                 self._view = TopologyVersion(self._view.major + 1, 0)
             case m.NodeLeft() if self._is_server(event.node):
                 self._view = TopologyVersion(self._view.major + 1, 0)
@@ -284,8 +285,8 @@ class Checks:
             raise Broken(Rule.VIEWS, f"view {stated} instead of {self._view}")
 
     def _is_server(self, node: NodeId) -> bool:
-        row = self.ledger.state.get(m.NodeRow, node)
-        return row is not None and row.kind is m.NodeKind.SERVER
+        row = self.ledger.state.get(NodeRow, node)
+        return row is not None and row.kind is NodeKind.SERVER
 
     def _check_group(self, event: g.GroupEvent) -> None:
         match event:
@@ -331,7 +332,7 @@ class Checks:
 
     def _check_echoes(self, event: m.LeasesRenewed) -> None:
         for slot, _ in m.unpack_renewals(event.renewals):
-            lease = self.ledger.state.get(m.LeaseRow, str(slot))
+            lease = self.ledger.state.get(LeaseRow, str(slot))
             if lease is None or (lease.incarnation, lease.sequence) not in self._beats:
                 raise Broken(Rule.ECHOES, f"{lease} was never sent")
 
@@ -342,9 +343,9 @@ class Checks:
         if is_dead or self._world.has_released(incarnation) or incarnation in self._replaced:
             return
         running = [each for each in self._world.nodes if each.session.core.incarnation == incarnation]
-        if left.reason is m.LeaveReason.FENCED and not all(each.disturbed for each in running):
+        if left.reason is LeaveReason.FENCED and not all(each.disturbed for each in running):
             raise Broken(Rule.NO_FALSE_REMOVAL, running[0].describe())
-        row = self.ledger.state.get(m.NodeRow, node)
+        row = self.ledger.state.get(NodeRow, node)
         assert row is not None
         self._leases.check_left((node, incarnation), row.kind, self._now_ns)
 

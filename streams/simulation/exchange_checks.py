@@ -18,6 +18,7 @@ from topolog.events import ownership as o
 from topolog.events.codec import CODEC
 from topolog.events.ids import Incarnation, NodeId, Position, TopologyVersion
 from topolog.events.last_owners import paused_in
+from topolog.events.leases import LeaveReason, NodeRow
 from topolog.events.log import Entry
 from topolog.events.ownership_columns import OwnershipRow
 from topolog.events.single_maps import SinglePartitionMap
@@ -109,7 +110,7 @@ class ExchangeChecks:
                 self._check_completed(completed, standing)
             case x.ExchangeQueued(type=x.TriggerType.ANSWERED):
                 self._check_led_on()
-            case m.LeaseStopped(reason=m.LeaveReason.STUCK) as stopped:
+            case m.LeaseStopped(reason=LeaveReason.STUCK) as stopped:
                 self._check_stuck((stopped.node, stopped.incarnation), standing.at_ns)
             case m.NodeLeft() as left:
                 self._leave((NodeId(left.node), Incarnation(left.incarnation)))
@@ -187,7 +188,7 @@ class ExchangeChecks:
     def _check_needless(self, completed: x.ExchangeCompleted, node: NodeId) -> None:
         """Who was awaited, has not answered, and is not missed: nothing may wait for it."""
         state = self._ledger.state
-        row, number = state.get(m.NodeRow, node), o.number_of(state, node)
+        row, number = state.get(NodeRow, node), o.number_of(state, node)
         if row is None or not row.is_member or row.incarnation != self._awaited[node].incarnation:
             return
         for group, partition in _paused(state):
@@ -259,7 +260,7 @@ class ExchangeChecks:
         each = o.ownership(o.row_of(state, *place), place[1])
         names = o.names(state)
         for copy in each.copies:
-            row = state.get(m.NodeRow, names[copy.node])
+            row = state.get(NodeRow, names[copy.node])
             if copy.node not in each.owners or row is None or not row.is_member or copy.since <= row.joined_at:
                 continue
             nodes = [node for node in self._world.nodes if node.name == row.node]
@@ -268,7 +269,7 @@ class ExchangeChecks:
 
 
 def _life(state: State, node: NodeId) -> Life:
-    row = state.get(m.NodeRow, node)
+    row = state.get(NodeRow, node)
     assert row is not None, "only a member is missed"
     return row.node, row.incarnation
 

@@ -15,7 +15,8 @@ from topolog.events.codec import CODEC
 from topolog.events.exchange_requests import ExchangeRequested, LossResetRequested
 from topolog.events.group_definition import Affinity, GroupDefinition
 from topolog.events.groups import GroupAlterationRequested, GroupCreationRequested, GroupDropRequested
-from topolog.events.membership import FENCING, NodeRemovalRequested
+from topolog.events.leases import FENCING
+from topolog.events.membership import NodeRemovalRequested
 from topolog.events.metadata import TypeRemovalRequested, UpdateRequested
 from topolog.events.object_types import ObjectType
 from topolog.events.topics import REQUEST_TOPICS, Topic

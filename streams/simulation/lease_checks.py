@@ -6,7 +6,7 @@ import msgspec
 
 from topolog.events import membership as m
 from topolog.events.ids import NOWHERE, Incarnation, NodeId, Position
-from topolog.events.membership import NodeKind
+from topolog.events.leases import NodeKind, members
 from topolog.streams.simulation.ledger import Ledger, Life, Standing
 from topolog.streams.simulation.processes import NodeProcess
 from topolog.streams.simulation.rules import Broken, Rule
@@ -42,7 +42,7 @@ class LeaseChecks:
 
     def judge_set(self, whole: Sequence[Standing]) -> None:
         if any(isinstance(each.event, m.NodeJoined | m.NodeLeft) for each in whole):
-            self._members = {row.node: row.incarnation for row in m.members(self._ledger.state)}
+            self._members = {row.node: row.incarnation for row in members(self._ledger.state)}
 
     def check_left(self, life: Life, kind: NodeKind, now_ns: int) -> None:
         """A life that ends in silence has been waited for since its last renewal."""

@@ -11,8 +11,9 @@ from topolog.events.codec import CODEC
 from topolog.events.decision import Decision
 from topolog.events.fold import evolve
 from topolog.events.ids import NOWHERE, Incarnation, NodeId, Place, Position, Term
+from topolog.events.leases import LeaseRow
 from topolog.events.log import Entry
-from topolog.events.membership import LeaseRow, LeasesRenewed, NodeJoined, unpack_renewals
+from topolog.events.membership import LeasesRenewed, NodeJoined, unpack_renewals
 from topolog.events.stamp import NO_CHAIN, Stamp, chain_after, decode_stamp
 from topolog.events.state import State
 from topolog.events.terms import LogStarted, TermEnded

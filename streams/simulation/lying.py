@@ -12,7 +12,8 @@ import random
 from topolog.events.asked import SEQUENCE_MAX, RequestId
 from topolog.events.codec import CODEC, Record
 from topolog.events.ids import NodeId
-from topolog.events.membership import FENCING, Heartbeat, NodeDied, NodeRemovalRequested
+from topolog.events.leases import FENCING
+from topolog.events.membership import Heartbeat, NodeDied, NodeRemovalRequested
 from topolog.events.proof import SECRET_BYTES
 from topolog.events.requesters import is_of, joining, requester_of
 from topolog.events.topics import PARTITIONS, Topic

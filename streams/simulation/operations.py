@@ -21,7 +21,8 @@ from topolog.events.group_definition import GroupDefinition
 from topolog.events.groups import GroupCreationRequested
 from topolog.events.ids import TopologyVersion
 from topolog.events.lease_terms import LeaseTermsRequested
-from topolog.events.membership import FENCING, NodeRemovalRequested
+from topolog.events.leases import FENCING
+from topolog.events.membership import NodeRemovalRequested
 from topolog.events.topics import REQUEST_TOPICS
 from topolog.streams.coordinator.core import Role
 from topolog.streams.node.core import Phase

@@ -5,10 +5,12 @@ from collections.abc import Collection, Iterator, Sequence
 
 from topolog.events import awaited as w
 from topolog.events import exchange as x
+from topolog.events import leases
 from topolog.events import membership as m
 from topolog.events import ownership as o
 from topolog.events.groups import GroupRow, LossPolicy, group_row
 from topolog.events.ids import NodeId, Position
+from topolog.events.leases import NodeRow
 from topolog.events.ownership import Copy, NodeNumber, Ownership
 from topolog.events.ownership_columns import NOBODY, OwnershipRow
 from topolog.events.partitions import PartitionState
@@ -63,7 +65,7 @@ class OutcomeChecks:
         """Whoever the affinity wants owns, also whom an exchange has left out (DS15, DS19). While somebody is being
         stopped it wants others already."""
         state = self._ledger.state
-        if any(row.standing is not m.Standing.MEMBER for row in m.members(state)):
+        if any(row.standing is not leases.Standing.MEMBER for row in leases.members(state)):
             return
         for group, each in _all(self._rows.values()):
             row = group_row(state, group)
@@ -172,12 +174,12 @@ class OutcomeChecks:
 
     def _is_present(self, copy: Copy) -> bool:
         """Whether the log lists it of the present life of a member."""
-        row = self._ledger.state.get(m.NodeRow, _name(self._ledger.state, copy.node))
+        row = self._ledger.state.get(NodeRow, _name(self._ledger.state, copy.node))
         return row is not None and row.is_member and copy.since > row.joined_at
 
     def _says_whole(self, group: str, partition: int, number: NodeNumber) -> bool:
         """Whether it may be believed, for its disk is that of its last life, and says so."""
-        node = self._ledger.state.get(m.NodeRow, _name(self._ledger.state, number))
+        node = self._ledger.state.get(NodeRow, _name(self._ledger.state, number))
         if node is None or not node.folder or (node.kinship is not None and node.kinship.has_lost_it):
             return False
         row, life = group_row(self._ledger.state, group), self._life(number)
@@ -197,7 +199,7 @@ class OutcomeChecks:
 
     def _life(self, number: NodeNumber) -> Life | None:
         """The life of a node that is a member."""
-        row = self._ledger.state.get(m.NodeRow, _name(self._ledger.state, number))
+        row = self._ledger.state.get(NodeRow, _name(self._ledger.state, number))
         return (row.node, row.incarnation) if row is not None and row.is_member else None
 
 

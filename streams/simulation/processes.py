@@ -16,8 +16,9 @@ from topolog.events.codec import CODEC
 from topolog.events.errors import Fenced, HookFailed, LeftCluster, Refused
 from topolog.events.fold import Fold, Folded
 from topolog.events.ids import NOWHERE, Incarnation, Offset, Position
+from topolog.events.leases import FENCING, NodeKind
 from topolog.events.log import Headers, OnDelivery
-from topolog.events.membership import FENCING, Heartbeat, Joiner, NodeDied, NodeJoined, NodeKind
+from topolog.events.membership import Heartbeat, Joiner, NodeDied, NodeJoined
 from topolog.events.state import State
 from topolog.events.terms import CoordinatorDied
 from topolog.events.topics import Topic

@@ -14,6 +14,7 @@ from topolog.events.baseline import cluster_state
 from topolog.events.claims import line
 from topolog.events.cluster_state import ClusterState
 from topolog.events.ids import Incarnation, Position
+from topolog.events.leases import FENCING, NodeRow
 from topolog.events.object_definition import FOREVER, Column, ObjectKind, Step, Verb
 from topolog.events.objects import ChangeRow
 from topolog.events.state import State
@@ -103,7 +104,7 @@ class SchemaChecks:
     def _is_judged(self, node: NodeProcess) -> bool:
         """A server that does not fence itself is the operator's affair once it is no member any more."""
         core = node.session.core
-        row = self._ledger.state.get(m.NodeRow, core.node)
+        row = self._ledger.state.get(NodeRow, core.node)
         return node.fences or (row is not None and row.holds_lease and row.incarnation == core.incarnation)
 
     def _check_evidence(self, committed: ob.SchemaChangeCommitted, standing: Standing) -> None:
@@ -117,12 +118,12 @@ class SchemaChecks:
                 waited_ms = (standing.at_ns - prepared.at_ns) / 1e6
                 raise Broken(Rule.PRESUMED_IN_TIME, f"{committed}, after {waited_ms:.1f} ms")
             for name in committed.evidence.applied:
-                row = state.get(m.NodeRow, name)
+                row = state.get(NodeRow, name)
                 if row and (row.incarnation, prepared.place.position) in self._blocked:
                     raise Broken(Rule.NACK, f"change {number} of position {prepared.place.position}: {name}")
         for name in committed.evidence.presumed_fenced:
-            row = state.get(m.NodeRow, name)
-            if row is None or m.FENCING not in row.capabilities:
+            row = state.get(NodeRow, name)
+            if row is None or FENCING not in row.capabilities:
                 raise Broken(Rule.PRESUMED_IN_TIME, f"{committed}: {name} does not fence itself")
 
     def _check_bound(self, standing: Standing) -> None:

@@ -17,7 +17,8 @@ from topolog.events.errors import NotActive
 from topolog.events.fold import Folded
 from topolog.events.groups import GroupRow, group_row
 from topolog.events.ids import Incarnation, Position
-from topolog.events.membership import NodeDied, NodeRow
+from topolog.events.leases import NodeRow
+from topolog.events.membership import NodeDied
 from topolog.events.partitions import PartitionState
 from topolog.events.single_maps import UpdateCounter
 from topolog.events.state import Key

@@ -9,6 +9,7 @@ from topolog.events import membership as m
 from topolog.events import ownership as o
 from topolog.events.drains import is_drained
 from topolog.events.ids import Position
+from topolog.events.leases import NodeRow, members
 from topolog.events.ownership import Ownership
 from topolog.events.ownership_columns import OwnershipRow
 from topolog.events.partitions import PartitionState, When, is_legal
@@ -107,7 +108,7 @@ class PartitionChecks:
         group = g.group_row(state, name)
         assert group is not None, "a partition belongs to a group"
         current, here = b.placed_by(state, group), b.online(state)
-        known = current.members if current is not None else [row for row in m.members(state) if row.node in here]
+        known = current.members if current is not None else [row for row in members(state) if row.node in here]
         may_hold = [row.node for row in known if group.definition.affinity.admits(row.attributes)]
         is_missing = not may_hold or any(node not in here or is_drained(state, node) for node in may_hold)
         return not each.wanted and is_missing
@@ -133,7 +134,7 @@ class PartitionChecks:
         if now.acting is None:
             return
         copy = now.copy_of(now.acting)
-        row = state.get(m.NodeRow, o.names(state)[now.acting])
+        row = state.get(NodeRow, o.names(state)[now.acting])
         if copy is None or copy.state is not PartitionState.OWNING or row is None or not row.is_member or now.is_lost:
             raise Broken(Rule.OWNER_ACTS, f"{where}: {now}")
 

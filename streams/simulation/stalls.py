@@ -24,7 +24,8 @@ from topolog.events.asked import RequestId
 from topolog.events.codec import CODEC
 from topolog.events.fold import Fold, Folded, Ignored
 from topolog.events.ids import NOWHERE, Incarnation, NodeId, Position, Slot
-from topolog.events.membership import Joiner, JoinRequested, NodeKind
+from topolog.events.leases import FENCING, LeaseRow, NodeKind
+from topolog.events.membership import Joiner, JoinRequested
 from topolog.events.requesters import joining, requester_of
 from topolog.events.terms import TermStarted
 from topolog.events.topics import Topic
@@ -42,7 +43,7 @@ STALL_MS = (1_000, 60_000)
 STALLS_EACH = 100
 """Stalls of one world: then its log is long, and another one begins."""
 
-_CAPABILITIES = (m.FENCING,)
+_CAPABILITIES = (FENCING,)
 _TURN_MS = (100.0, 300.0)
 _NODE_LAG_MS = 30
 _NODE_STALLS_MAX = 8
@@ -345,7 +346,7 @@ class _Stalls:
             case m.LeasesRenewed():
                 self._echoes += 1
                 for slot in echoes:
-                    lease = self._fold.state.get(m.LeaseRow, str(slot))
+                    lease = self._fold.state.get(LeaseRow, str(slot))
                     assert lease is not None
                     self._renewed_ns[lease.incarnation] = now_ns
             case m.NodeJoined():

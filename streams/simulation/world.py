@@ -13,7 +13,8 @@ import msgspec
 from topolog.events.asked import Request, RequestId
 from topolog.events.codec import CODEC
 from topolog.events.ids import Incarnation, Position
-from topolog.events.membership import FENCING, Joiner, NodeKind
+from topolog.events.leases import FENCING, NodeKind
+from topolog.events.membership import Joiner
 from topolog.events.object_types import DeclaredType, ObjectType
 from topolog.events.topics import Topic
 from topolog.events.views import REFUSED_KINSHIPS

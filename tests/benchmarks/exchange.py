@@ -34,8 +34,9 @@ from topolog.events.group_definition import GroupDefinition
 from topolog.events.groups import GroupRow
 from topolog.events.kafka import KafkaReader
 from topolog.events.kafka_admin import KafkaAdmin
+from topolog.events.leases import NodeKind
 from topolog.events.log import Entry
-from topolog.events.membership import LeasesRenewed, NodeJoined, NodeKind, NodeLeft
+from topolog.events.membership import LeasesRenewed, NodeJoined, NodeLeft
 from topolog.events.ownership import is_settled
 from topolog.events.ownership_columns import OwnershipRow
 from topolog.events.topics import PLANS, Topic

@@ -22,8 +22,8 @@ from pathlib import Path
 from tests.benchmarks.rebuild import archives, entries_of
 from tests.benchmarks.told import Spread, Value, add_json, spread, tell
 
+from topolog.events.leases import NodeRow
 from topolog.events.log import Entry, InMemoryLog, LogReader
-from topolog.events.membership import NodeRow
 from topolog.events.topics import Topic
 from topolog.projections.projector import Projector
 from topolog.projections.upkeep.doing import do

@@ -35,6 +35,7 @@ from topolog.events.fold import Ignored
 from topolog.events.group_definition import Affinity, GroupDefinition
 from topolog.events.groups import GroupCreated, GroupRow
 from topolog.events.ids import Incarnation, NodeId, Offset, TopologyVersion
+from topolog.events.leases import FENCING, NodeKind, NodeRow
 from topolog.events.log import Entry
 from topolog.events.ownership import Change, Copy
 from topolog.events.partitions import PartitionState, codes_of, encode_codes
@@ -51,7 +52,7 @@ from topolog.streams.rules.affinity import Candidate, Placement, ideal
 GOAL_MS = 150
 TAKE_OVER = "a stand-by takes over: its claim read back, the first decision encoded (goal 250)"
 CHANGES_AT_ONCE = 40_000
-CAPABILITIES = (m.FENCING,)
+CAPABILITIES = (FENCING,)
 STRANGER = "stranger"
 """A member that holds nothing and hangs: it never answers."""
 
@@ -62,7 +63,7 @@ def written(groups: int, partitions: int, nodes: int, backups: int) -> Chronicle
     names = tuple(f"n{number:03d}" for number in range(nodes))
     for name in names:
         chronicle.join(name, renewed=False)
-    stranger = m.Joiner(STRANGER, 1, m.NodeKind.SERVER, "", {"rack": "r2"}, CAPABILITIES)
+    stranger = m.Joiner(STRANGER, 1, NodeKind.SERVER, "", {"rack": "r2"}, CAPABILITIES)
     row = cluster(chronicle.fold.state)
     view = TopologyVersion(row.topology_version.major + 1, 0)
     chronicle.decide(m.NodeJoined(chronicle.ref(STRANGER), stranger, row.next_slot, view))
@@ -108,13 +109,13 @@ class Site:
         self.core.renew()
 
     def die(self, node: str) -> None:
-        row = self.core.state.get(m.NodeRow, node)
+        row = self.core.state.get(NodeRow, node)
         assert row is not None
         self.core.hear(self._entry(Topic.HEARTBEATS, node, m.NodeDied(row.node, row.incarnation, SECRET)))
         self.core.settle()
 
     def join(self, node: str) -> None:
-        joiner = m.Joiner(node, 1, m.NodeKind.SERVER, f"http://{node}", {"rack": "r1"}, CAPABILITIES)
+        joiner = m.Joiner(node, 1, NodeKind.SERVER, f"http://{node}", {"rack": "r1"}, CAPABILITIES)
         request = m.JoinRequested(RequestId(f"bench-{node}", 1), LOG_ID, node, "", joiner)
         self.core.ask(self._entry(Topic.OPERATIONS, "bench", request))
         self.core.settle()

@@ -32,7 +32,7 @@ from tests.unit.streams.rules.changing import INT, add, alter, database, drop, d
 
 from topolog.events.ids import Position
 from topolog.events.kafka_admin import KafkaAdmin
-from topolog.events.membership import members
+from topolog.events.leases import members
 from topolog.events.object_definition import ColumnType, ObjectKind, Privilege, Statement
 from topolog.events.objects import object_row
 from topolog.events.terms import cluster

@@ -25,6 +25,7 @@ from topolog.events.errors import TopologError
 from topolog.events.ids import NOWHERE, Incarnation, NodeId, Offset, Position
 from topolog.events.kafka import KafkaReader, KafkaWriter
 from topolog.events.kafka_admin import KafkaAdmin
+from topolog.events.leases import FENCING, NodeKind
 from topolog.events.levels import FIRST_LEVEL
 from topolog.events.log import Entry
 from topolog.events.stamp import HEADER_NAME
@@ -37,7 +38,7 @@ from topolog.streams.local.broker import LocalBroker
 from topolog.streams.node.session import Session
 
 LOG_ID = bytes(range(16))
-NODE = m.Joiner("n1", 1, m.NodeKind.SERVER, "", {}, (m.FENCING,))
+NODE = m.Joiner("n1", 1, NodeKind.SERVER, "", {}, (FENCING,))
 IN_FLIGHT_MAX = 20_000
 
 
@@ -128,7 +129,7 @@ def start_s(kafka: dict[str, str], cluster: str, end: int) -> tuple[float, Posit
     """Seconds until a node's loop has folded everything up to position `end`, and where it began."""
     reader, writer = KafkaReader(kafka, cluster), KafkaWriter(kafka, cluster)
     began = time.perf_counter()
-    session = Session(reader, writer, SystemClock(), m.Joiner("n2", 0, m.NodeKind.CLIENT, "", {}, ()))
+    session = Session(reader, writer, SystemClock(), m.Joiner("n2", 0, NodeKind.CLIENT, "", {}, ()))
     while session.core.folded < end:
         session.step(0.05)
     taken = time.perf_counter() - began

@@ -32,7 +32,8 @@ from tests.benchmarks.told import add_json, spread, tell
 from topolog.events.errors import TopologError
 from topolog.events.groups import GroupRow
 from topolog.events.kafka_admin import KafkaAdmin
-from topolog.events.membership import NodeJoined, NodeKind, NodeLeft, NodeRow
+from topolog.events.leases import NodeKind, NodeRow
+from topolog.events.membership import NodeJoined, NodeLeft
 from topolog.events.topics import PLANS
 from topolog.streams.local.demo.program import run_demo_node
 from topolog.streams.local.demo.shards import GROUP

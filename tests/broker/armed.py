@@ -27,7 +27,7 @@ from tests.broker.conftest import eventually
 
 from topolog.events import failpoints
 from topolog.events.kafka import KafkaReader, KafkaWriter
-from topolog.events.membership import NodeKind
+from topolog.events.leases import NodeKind
 from topolog.events.object_definition import Column, ColumnType, Definition, ObjectKind, Statement, Verb
 from topolog.events.object_requests import SchemaChangeRequested
 from topolog.events.object_types import ObjectType

@@ -17,7 +17,8 @@ from topolog.events.errors import Fenced, TopologError, Unreachable
 from topolog.events.ids import Offset
 from topolog.events.kafka import KafkaReader, KafkaWriter
 from topolog.events.kafka_admin import KafkaAdmin
-from topolog.events.membership import LeaveReason, NodeJoined, NodeLeft
+from topolog.events.leases import LeaveReason
+from topolog.events.membership import NodeJoined, NodeLeft
 from topolog.events.metadata import ObjectType
 from topolog.events.topics import PARTITIONS, PLANS, Topic, topic_name
 from topolog.streams.local.broker import LocalBroker

@@ -15,7 +15,7 @@ from topolog.events.baseline_requests import ClusterStateRequested
 from topolog.events.cluster_state import ClusterState
 from topolog.events.errors import Fenced, NotActive
 from topolog.events.kafka_admin import KafkaAdmin
-from topolog.events.membership import NodeKind
+from topolog.events.leases import NodeKind
 from topolog.events.object_definition import ObjectKind, Privilege
 from topolog.events.objects import ChangeStatus
 from topolog.streams.local.broker import LocalBroker

@@ -8,7 +8,8 @@ from pathlib import Path
 from tests.broker.conftest import MARGIN_MS, Process, Site, eventually
 
 from topolog.events.codec import CODEC
-from topolog.events.membership import LeaveReason, NodeDied, NodeJoined, NodeLeft
+from topolog.events.leases import LeaveReason
+from topolog.events.membership import NodeDied, NodeJoined, NodeLeft
 from topolog.events.terms import TermStarted
 from topolog.events.topics import Topic
 from topolog.streams.node.client import Node

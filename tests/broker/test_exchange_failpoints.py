@@ -17,7 +17,7 @@ from tests.broker.diary import Diary, Tenure, contradictions, tenures
 
 from topolog.events.exchange import HandOverRow, open_exchange, queued
 from topolog.events.group_definition import GroupDefinition
-from topolog.events.membership import NodeKind
+from topolog.events.leases import NodeKind
 from topolog.events.partitions import PartitionState
 from topolog.streams.node.client import Node
 from topolog.streams.rules.exchange import Patience

@@ -22,8 +22,9 @@ from topolog.events.errors import LeftCluster, NotAllowed
 from topolog.events.exchange import ExchangeCompleted, ExchangeOverdue, ExchangeStarted
 from topolog.events.group_definition import Affinity, GroupDefinition
 from topolog.events.kafka import KafkaReader, KafkaWriter
+from topolog.events.leases import LeaveReason
 from topolog.events.log import Headers, OnDelivery
-from topolog.events.membership import LeaseStopped, LeaveReason, NodeLeft
+from topolog.events.membership import LeaseStopped, NodeLeft
 from topolog.events.partitions import PartitionState
 from topolog.events.topics import Topic
 from topolog.streams.node.client import Node

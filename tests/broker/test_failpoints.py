@@ -34,7 +34,8 @@ from topolog.events.failpoints import FAILPOINTS, VARIABLE
 from topolog.events.health import Figures, LeaseHealth
 from topolog.events.ids import Incarnation, NodeId, Offset
 from topolog.events.kafka import KafkaReader
-from topolog.events.membership import Joiner, JoinRequested, NodeJoined, NodeKind, NodeLeft
+from topolog.events.leases import NodeKind
+from topolog.events.membership import Joiner, JoinRequested, NodeJoined, NodeLeft
 from topolog.events.metadata import MetadataUpdateProposed, UpdateRequested
 from topolog.events.object_types import DeclaredType, ObjectType
 from topolog.events.requesters import joining, requester_of

@@ -8,7 +8,8 @@ from tests.broker.conftest import FENCE_MS, MARGIN_MS, Process, Site, decode_req
 
 from topolog.events.errors import OutcomeUnknown
 from topolog.events.fold import Folded
-from topolog.events.membership import LeaveReason, NodeLeft
+from topolog.events.leases import LeaveReason
+from topolog.events.membership import NodeLeft
 from topolog.events.metadata import MetadataUpdateAccepted, MetadataUpdateProposed, ObjectType, UpdateRequested
 from topolog.events.topics import Topic
 from topolog.streams.node.client import Node

@@ -10,7 +10,8 @@ from topolog.events.fold import Fold, Folded, Ignored
 from topolog.events.ids import Position
 from topolog.events.kafka import KafkaWriter
 from topolog.events.lease_terms import LeaseTermsChanged, LeaseTermsConfirmed, LeaseTermsRequested
-from topolog.events.membership import LeaveReason, NodeLeft
+from topolog.events.leases import LeaveReason
+from topolog.events.membership import NodeLeft
 from topolog.events.terms import cluster
 from topolog.events.topics import Topic
 

@@ -10,7 +10,7 @@ from tests.broker.conftest import PATIENCE_S, Process, Site, eventually
 from tests.broker.keeper import ROWS, SAFE, SCRATCH
 
 from topolog.events.group_definition import GroupDefinition
-from topolog.events.membership import NodeKind
+from topolog.events.leases import NodeKind
 from topolog.events.partitions import PartitionState
 from topolog.streams.node.client import Node
 from topolog.streams.rules.affinity import partition_of

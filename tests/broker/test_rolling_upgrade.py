@@ -16,8 +16,9 @@ from topolog.events.asking import encode_request
 from topolog.events.codec import CODEC
 from topolog.events.ids import NodeId
 from topolog.events.kafka import KafkaWriter
+from topolog.events.leases import NodeRow
 from topolog.events.levels import FIRST_LEVEL, LevelRaiseRequested, level_of
-from topolog.events.membership import JoinRequested, NodeJoined, NodeRow
+from topolog.events.membership import JoinRequested, NodeJoined
 from topolog.events.requests import OutcomeRow, Status, outcome_of
 from topolog.events.terms import cluster
 from topolog.events.topics import Topic

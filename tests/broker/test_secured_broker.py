@@ -21,7 +21,8 @@ from topolog.events.errors import NotAllowed, TopologError
 from topolog.events.ids import Offset
 from topolog.events.kafka import KafkaReader, KafkaWriter
 from topolog.events.kafka_admin import KafkaAdmin
-from topolog.events.membership import NodeRemovalRequested, members
+from topolog.events.leases import members
+from topolog.events.membership import NodeRemovalRequested
 from topolog.events.metadata import ObjectType
 from topolog.events.requesters import requester_of
 from topolog.events.requests import Status, outcome_of

@@ -22,7 +22,8 @@ from topolog.events.codec import CODEC
 from topolog.events.errors import Refused
 from topolog.events.ids import Position
 from topolog.events.kafka import KafkaWriter
-from topolog.events.membership import NodeJoined, NodeKind
+from topolog.events.leases import NodeKind
+from topolog.events.membership import NodeJoined
 from topolog.events.object_types import ObjectType
 from topolog.events.requests import RequestRefused
 from topolog.events.topics import Topic

@@ -14,8 +14,9 @@ from topolog.events.codec import CODEC, Record
 from topolog.events.errors import Fenced, TopologError
 from topolog.events.fold import Fold, Folded, Ignored
 from topolog.events.ids import Position
+from topolog.events.leases import FENCING, NodeKind
 from topolog.events.log import InMemoryLog
-from topolog.events.membership import FENCING, Joiner, NodeKind
+from topolog.events.membership import Joiner
 from topolog.events.object_definition import Statement
 from topolog.events.object_requests import SchemaChangeRequested
 from topolog.events.objects import ChangeRow, SchemaChangeCommitted, SchemaChangeRolledBack, change_row

@@ -25,7 +25,7 @@ from topolog.events.cluster_state import ClusterState
 from topolog.events.decision import Decision
 from topolog.events.drains import DrainRow
 from topolog.events.ids import NodeId, Place, Position, TopologyVersion
-from topolog.events.membership import LeaseRow
+from topolog.events.leases import LeaseRow
 from topolog.events.state import State
 from topolog.events.terms import cluster
 from topolog.events.views import DiskRow, Kinship, Past, Point, ViewRow

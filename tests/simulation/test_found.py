@@ -11,8 +11,9 @@ from topolog.events.exchange import open_exchange
 from topolog.events.exchange_requests import ExchangeRequested
 from topolog.events.group_definition import GroupDefinition
 from topolog.events.ids import NodeId
+from topolog.events.leases import NodeKind, NodeRow
 from topolog.events.log import InMemoryLog, InMemoryWriter
-from topolog.events.membership import Joiner, NodeKind, NodeRow
+from topolog.events.membership import Joiner
 from topolog.events.ownership_columns import OwnershipRow
 from topolog.events.partitions import PartitionState
 from topolog.events.topics import PARTITIONS, Topic

@@ -20,7 +20,7 @@ from tests.simulation.test_teeth import Defect, run_row
 from topolog.events import objects as ob
 from topolog.events.evidence import Evidence
 from topolog.events.ids import Position
-from topolog.events.membership import NodeKind, NodeRow
+from topolog.events.leases import NodeKind, NodeRow
 from topolog.events.object_definition import ObjectKind, Verb
 from topolog.events.objects import ChangeRow, ChangeStatus, ObjectRow, ObjectStatus
 from topolog.events.state import State

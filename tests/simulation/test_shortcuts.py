@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable
 import pytest
 
 from topolog.events.ids import NodeId, Position
-from topolog.events.membership import members
+from topolog.events.leases import members
 from topolog.events.state import State
 from topolog.streams.rules import membership, metadata
 from topolog.streams.rules.verdict import Reports, proceeds, verdict

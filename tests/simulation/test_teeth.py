@@ -40,19 +40,9 @@ from topolog.events import fold, forgotten, groups
 from topolog.events.fold import Accepted, Fold, Header, Ignored, Judge
 from topolog.events.ids import Offset, Place, Position
 from topolog.events.lease_terms import LeaseTermsChanged
+from topolog.events.leases import LeaseRow, LeaveReason, NodeRow, Standing, lease_of, members
 from topolog.events.log import Entry, Partition
-from topolog.events.membership import (
-    Heartbeat,
-    Joiner,
-    JoinRequested,
-    LeaseRow,
-    LeaveReason,
-    NodeDied,
-    NodeRow,
-    Standing,
-    lease_of,
-    members,
-)
+from topolog.events.membership import Heartbeat, Joiner, JoinRequested, NodeDied
 from topolog.events.proof import Life
 from topolog.events.snapshot_content import Cut, Loader
 from topolog.events.stamp import Stamp, decode_stamp

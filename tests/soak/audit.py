@@ -19,8 +19,9 @@ from topolog.events.codec import CODEC
 from topolog.events.errors import TopologError, Undecodable
 from topolog.events.fold import Fold, Folded, Ignored
 from topolog.events.kafka import KafkaReader
+from topolog.events.leases import members
 from topolog.events.log import Entry
-from topolog.events.membership import Heartbeat, NodeDied, WaitingJoinRow, members
+from topolog.events.membership import Heartbeat, NodeDied, WaitingJoinRow
 from topolog.events.stamp import decode_stamp
 from topolog.events.state import State
 from topolog.events.terms import ClusterRow

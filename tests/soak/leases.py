@@ -11,6 +11,7 @@ from tests.soak.operations import Held, Read
 
 from topolog.events import membership as m
 from topolog.events import metadata as md
+from topolog.events.leases import LeaveReason
 
 CLOCK_GRAIN_MS = 20
 """What two times of the broker's clock may be nearer than they were: it is read in ms and is not steered by us."""
@@ -107,7 +108,7 @@ def _had_died(history: History, left: m.NodeLeft, each: Decided) -> bool:
     """A certificate shortens the wait if it was there and is true: of a process that was killed, or of an incarnation
     that never held a lease, for a node that gives up while it joins renounces what it may yet be granted."""
     certified_ms = history.certified_ms.get(left.incarnation)
-    if left.reason is not m.LeaveReason.DIED or certified_ms is None:
+    if left.reason is not LeaveReason.DIED or certified_ms is None:
         return False
     lived_from = history.joined[left.incarnation].seen_ns
     was_killed = any(kill.client == left.node and lived_from < kill.at_ns < each.seen_ns for kill in history.kills)

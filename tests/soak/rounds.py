@@ -20,7 +20,7 @@ from tests.soak.stage import CLIENTS, COORDINATORS, FENCE_MS, MARGIN_MS, PROJECT
 
 from topolog.events.errors import Unreachable
 from topolog.events.kafka import KafkaWriter
-from topolog.events.membership import members
+from topolog.events.leases import members
 from topolog.events.topics import Topic, topic_name
 
 REST_LIMIT_S = 60.0

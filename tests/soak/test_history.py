@@ -15,6 +15,7 @@ from topolog.events import requests as q
 from topolog.events.asked import RequestId, RequestRef
 from topolog.events.evidence import Evidence
 from topolog.events.ids import Incarnation, NodeId, Position, Slot, TopologyVersion, Version
+from topolog.events.leases import LeaveReason, NodeKind
 
 FENCE_MS, MARGIN_MS = 2_000, 500
 S = 1_000_000_000
@@ -31,7 +32,7 @@ def decided(position: int, at_s: float, event: Any) -> Decided:
 
 
 def joined(request: str, node: str, incarnation: int, slot: int) -> m.NodeJoined:
-    joiner = m.Joiner(node, incarnation, m.NodeKind.SERVER, "", {}, ())
+    joiner = m.Joiner(node, incarnation, NodeKind.SERVER, "", {}, ())
     return m.NodeJoined(ref(request), joiner, Slot(slot), TopologyVersion(1, 0))
 
 
@@ -43,7 +44,7 @@ def accepted(version: int) -> md.MetadataUpdateAccepted:
     return md.MetadataUpdateAccepted("T", Version(version), Evidence())
 
 
-def left(node: str, incarnation: int, reason: m.LeaveReason) -> m.NodeLeft:
+def left(node: str, incarnation: int, reason: LeaveReason) -> m.NodeLeft:
     return m.NodeLeft(NodeId(node), Incarnation(incarnation), reason, 1, Position(0), TopologyVersion(2, 0))
 
 
@@ -64,7 +65,7 @@ DECIDED = (
     decided(7, 4.0, proposed("b/1", 2)),
     decided(8, 4.2, accepted(2)),
     decided(9, 4.3, REFUSAL),
-    decided(10, 4.6, left("b", 12, m.LeaveReason.FENCED)),
+    decided(10, 4.6, left("b", 12, LeaveReason.FENCED)),
     decided(11, 6.0, q.RequestUnchanged(ref("a/9"), "type T", 2)),
 )
 
@@ -128,7 +129,7 @@ def test_a_legal_history_is_accepted() -> None:
 
 LATE_READ = Read("b", 2, int(9 * S), 11, int(9.1 * S), "T", 2, fields_crc(FIELDS[2].items()))
 
-DIED = changed(10, appended_ms=4_000, event=left("b", 12, m.LeaveReason.DIED))
+DIED = changed(10, appended_ms=4_000, event=left("b", 12, LeaveReason.DIED))
 
 ILLEGAL: dict[str, tuple[Rule, dict[str, Any]]] = {
     "a second outcome": (Rule.ONE_OUTCOME, {"decided": (*DECIDED, decided(12, 6.5, proposed("a/1", 1)))}),
@@ -199,7 +200,7 @@ ILLEGAL: dict[str, tuple[Rule, dict[str, Any]]] = {
     ),
     "a leaving of nobody": (
         Rule.ONE_LIFE,
-        {"decided": (*DECIDED, decided(12, 9, left("b", 12, m.LeaveReason.FENCED)))},
+        {"decided": (*DECIDED, decided(12, 9, left("b", 12, LeaveReason.FENCED)))},
     ),
     "an acceptance said again": (Rule.ACCEPTANCES, {"decided": (*DECIDED, decided(12, 6.5, accepted(2)))}),
     "an acceptance backwards": (Rule.ACCEPTANCES, {"decided": (*DECIDED, decided(12, 6.5, accepted(1)))}),

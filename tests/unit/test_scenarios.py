@@ -71,6 +71,7 @@ from topolog.events.errors import TopologError
 from topolog.events.evidence import Evidence
 from topolog.events.fold import Event
 from topolog.events.ids import Position
+from topolog.events.leases import FENCING, NodeKind, NodeRow
 from topolog.events.object_requests import ChangeCancellationRequested, DeletionsConfirmed, SchemaChangeRequested
 from topolog.events.object_types import DeclaredType
 from topolog.events.partitions import PartitionState
@@ -126,13 +127,13 @@ class Scenario:
         return []
 
     def do_node(self, name: str, *words: str) -> list[str]:
-        kind = m.NodeKind.CLIENT if "client" in words else m.NodeKind.SERVER
+        kind = NodeKind.CLIENT if "client" in words else NodeKind.SERVER
         known: tuple[DeclaredType, ...] = ()
         if "knows" in words:
             type_and_version, *fields = words[words.index("knows") + 1 :]
             type_name, _, version = type_and_version.partition("@")
             known = (DeclaredType(definition(type_name, fields), int(version)),)
-        capabilities = () if "unfenced" in words else (m.FENCING,)
+        capabilities = () if "unfenced" in words else (FENCING,)
         self.world.node(
             name,
             process=words[words.index("as") + 1] if "as" in words else None,
@@ -315,7 +316,7 @@ class Scenario:
     # What stands where.
 
     def do_nodes(self) -> list[str]:
-        rows = (row for _, row in self.world.state.rows(m.NodeRow))
+        rows = (row for _, row in self.world.state.rows(NodeRow))
         return [f"{row.node}  {row.kind.value.lower()}  {standing(row)}" for row in rows] or [NOTHING]
 
     def do_types(self) -> list[str]:
@@ -409,7 +410,7 @@ def fields_of(of: md.ObjectType) -> str:
     return " ".join(f"{name}:{type_name}" for name, type_name in of.fields.items())
 
 
-def standing(row: m.NodeRow) -> str:
+def standing(row: NodeRow) -> str:
     reason = f" {row.left_reason.value}" if row.left_reason else ""
     return f"{row.standing.value}{reason}"
 

@@ -9,7 +9,7 @@ import typer
 from topolog.commands.command_line import Config, Set, load_settings, say
 from topolog.commands.validator import serve_replicas, store_endpoints
 from topolog.events.errors import BadInput, TopologError
-from topolog.events.membership import NodeKind
+from topolog.events.leases import NodeKind
 from topolog.projections.cli.exit_codes import ExitCode
 from topolog.settings.model import Settings, cluster_folder
 from topolog.settings.types import duration_ms

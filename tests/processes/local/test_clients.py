@@ -11,7 +11,7 @@ import pytest
 from tests.broker.conftest import eventually
 
 from topolog.events.errors import BadInput, NotFound, TopologError
-from topolog.events.membership import NodeKind
+from topolog.events.leases import NodeKind
 from topolog.streams.clock import SystemClock
 from topolog.streams.local.demo import clients
 from topolog.streams.local.demo.agreement import Agreement

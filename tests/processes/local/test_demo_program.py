@@ -19,7 +19,7 @@ import pytest
 from tests.unit.streams.rules.changing import add, alter, drop, table
 
 from topolog.events.errors import BadInput
-from topolog.events.membership import NodeKind
+from topolog.events.leases import NodeKind
 from topolog.streams.local.demo.program import Loading, run_demo_node, share_of
 from topolog.streams.local.demo.tpch import tpch_rows
 from topolog.streams.local.stopping import Stopping

@@ -16,7 +16,7 @@ import pytest
 from tests.broker.conftest import eventually
 
 from topolog.events.errors import Unreachable
-from topolog.events.membership import NodeKind
+from topolog.events.leases import NodeKind
 from topolog.events.partitions import PartitionState
 from topolog.streams.local.demo.others import Connections
 from topolog.streams.local.demo.shards import GROUP as ROWS

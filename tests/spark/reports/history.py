@@ -11,8 +11,8 @@ from tests.unit.streams.rules.exchanging import passed
 from topolog.events.codec import CODEC
 from topolog.events.health import Figures, LeaseHealth, Minute
 from topolog.events.ids import Incarnation, NodeId, Offset
+from topolog.events.leases import LeaveReason
 from topolog.events.log import Entry
-from topolog.events.membership import LeaveReason
 from topolog.events.object_definition import Definition, ObjectKind, Statement, Verb
 from topolog.events.object_types import ObjectType
 from topolog.events.repair_definition import SessionKind

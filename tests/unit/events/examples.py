@@ -35,6 +35,7 @@ from topolog.events.decision import Decision
 from topolog.events.evidence import Evidence
 from topolog.events.exchange_requests import ExchangeRequested, LossResetRequested
 from topolog.events.ids import Incarnation, NodeId, Offset, Position, Slot, Term, TopologyVersion, Version
+from topolog.events.leases import FENCING, LeaveReason, NodeKind
 from topolog.events.object_requests import ChangeCancellationRequested, DeletionsConfirmed, SchemaChangeRequested
 from topolog.events.object_types import DeclaredType
 from topolog.events.stamp import NO_CHAIN, InputOffset, Stamp, chain_after, encode_stamp
@@ -50,10 +51,10 @@ COLOUR = md.ObjectType("Colour", {}, is_enum=True, enum={"RED": 0, "GREEN": 1})
 JOINER = m.Joiner(
     node="n1",
     incarnation=-42,
-    kind=m.NodeKind.SERVER,
+    kind=NodeKind.SERVER,
     endpoint="10.0.0.1:7000",
     attributes={"rack": "r1"},
-    capabilities=(m.FENCING,),
+    capabilities=(FENCING,),
     folder="7d3f",
     replaces=-41,
     types=(DeclaredType(CUSTOMER, 3),),
@@ -81,7 +82,7 @@ HEARTBEAT = m.Heartbeat(
     applied=m.Applied(LOG_ID, Position(99), bytes(16)),
     drained=Position(-1),
     blocked=m.Blocked(Position(98), "NO_CODEC", "cannot read größe"),
-    capabilities=(m.FENCING,),
+    capabilities=(FENCING,),
     fenced=True,
     secret=b"",
 )
@@ -182,8 +183,8 @@ EXAMPLES: tuple[Record, ...] = (
     m.JoinWaiting(REF, JOINER, Incarnation(-41), 1_700_000_000_000, PAST),
     m.JoinWithdrawn(N1),
     m.LeasesRenewed(m.pack_renewals([(Slot(0), 1), (Slot(9), 300)])),
-    m.LeaseStopped(REF, N1, Incarnation(-42), m.LeaveReason.REMOVED),
-    m.NodeLeft(N1, Incarnation(-42), m.LeaveReason.FENCED, 300, Position(97), VIEW),
+    m.LeaseStopped(REF, N1, Incarnation(-42), LeaveReason.REMOVED),
+    m.NodeLeft(N1, Incarnation(-42), LeaveReason.FENCED, 300, Position(97), VIEW),
     md.MetadataUpdateProposed(REF, "Customer", Version(3), CUSTOMER),
     md.MetadataUpdateRejected(REF, "Customer", "METADATA_CONFLICT", "ME8", "They differ.", FACTS, CUSTOMER, COLOUR),
     md.MetadataUpdateAccepted("Customer", Version(3), EVIDENCE),

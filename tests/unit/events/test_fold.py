@@ -20,6 +20,7 @@ from topolog.events.evidence import Evidence
 from topolog.events.fold import Fold, Folded, Ignored
 from topolog.events.forgotten import ForgottenRow
 from topolog.events.ids import NOWHERE, Incarnation, NodeId, Offset, Position, Slot, TopologyVersion, Version
+from topolog.events.leases import LeaseRow, LeaveReason
 from topolog.events.stamp import InputOffset, decode_stamp, encode_stamp
 from topolog.events.state import State
 
@@ -551,8 +552,8 @@ def test_a_join_raises_the_view_and_takes_a_slot_that_is_never_reused() -> None:
     read_all(leader.set(m.NodeJoined(REF, msgspec.structs.replace(JOINER, types=()), Slot(0), view)), fold)
     row = terms.cluster(fold.state)
     assert (row.next_slot, row.topology_version) == (1, view)
-    left = m.NodeLeft(NodeId("n1"), Incarnation(-42), m.LeaveReason.LEFT, 0, Position(2), TopologyVersion(2, 0))
+    left = m.NodeLeft(NodeId("n1"), Incarnation(-42), LeaveReason.LEFT, 0, Position(2), TopologyVersion(2, 0))
     read_all(leader.set(left), fold)
     assert terms.cluster(fold.state).next_slot == 1
-    assert fold.state.count(m.LeaseRow) == 0
+    assert fold.state.count(LeaseRow) == 0
     assert str(terms.cluster(fold.state).topology_version) == "2.0"

@@ -15,6 +15,7 @@ from topolog.events import terms
 from topolog.events.errors import Poisoned, Undecodable
 from topolog.events.fold import Fold, Folded, Ignored
 from topolog.events.ids import NOWHERE, Offset, Place, Position, Slot, Term, TopologyVersion
+from topolog.events.leases import LeaseRow
 from topolog.events.rows import ROWS, row_format, shape_of
 from topolog.events.snapshot_content import Content, Cut, Loader
 from topolog.events.snapshots import SnapshotAnchor, SnapshotTaken, evolve, last_snapshot
@@ -86,7 +87,7 @@ def test_a_snapshot_and_the_tail_of_a_simulated_log_are_the_whole_log(seed: int)
             world.usurp(chance.choice(world.coordinators))
     log = [(each.stamp or b"", each.value) for each in world.broker.log.entries(Topic.DECISIONS)]
     whole = read_all(log)
-    assert whole.state.count(m.LeaseRow)
+    assert whole.state.count(LeaseRow)
     assert whole.header.inputs
     assert_equivalent_at_every_border(log, 1_000)
 
@@ -154,12 +155,12 @@ def test_what_the_state_hash_leaves_out_is_bound_by_the_digest(part: str) -> Non
     fold = read_all(records + leader.set(joined) + leader.set(m.LeasesRenewed(m.pack_renewals([(Slot(0), 1)]))))
     _, announced = content_of(fold)
     header, rows = fold.header, fold.state.copies()
-    assert rows[m.LeaseRow.KIND]
+    assert rows[LeaseRow.KIND]
     if part == "header":
         header = msgspec.structs.replace(header, next_sequence=header.next_sequence + 1)
     else:
-        later = {key: msgspec.structs.replace(row, sequence=99) for key, row in rows[m.LeaseRow.KIND].items()}
-        rows = {**rows, m.LeaseRow.KIND: later}
+        later = {key: msgspec.structs.replace(row, sequence=99) for key, row in rows[LeaseRow.KIND].items()}
+        rows = {**rows, LeaseRow.KIND: later}
     forged = Content(Cut(header, rows))
     content = b"".join(forged.pieces())
     assert forged.state_hash == announced.state_hash

@@ -7,8 +7,8 @@ from topolog.events.asking import digest_of
 from topolog.events.codec import CODEC
 from topolog.events.decision import Decision
 from topolog.events.errors import Refused
+from topolog.events.leases import NodeRow
 from topolog.events.log import Headers, InMemoryWriter, OnDelivery
-from topolog.events.membership import NodeRow
 from topolog.events.requests import RequestRefused, is_forgotten, outcome_of
 from topolog.events.topics import Topic
 from topolog.projections.projector import Projector

@@ -8,21 +8,10 @@ from topolog.events.decision import Decision
 from topolog.events.evidence import Evidence
 from topolog.events.fold import Fold
 from topolog.events.ids import NOWHERE, Position, Term, TopologyVersion, Version
+from topolog.events.leases import FENCING, LeaseRow, LeaveReason, NodeKind, NodeRow
 from topolog.events.levels import FIRST_LEVEL
 from topolog.events.log import Entry, InMemoryLog
-from topolog.events.membership import (
-    FENCING,
-    Joiner,
-    JoinWaiting,
-    LeaseRow,
-    LeasesRenewed,
-    LeaveReason,
-    NodeJoined,
-    NodeKind,
-    NodeLeft,
-    NodeRow,
-    pack_renewals,
-)
+from topolog.events.membership import Joiner, JoinWaiting, LeasesRenewed, NodeJoined, NodeLeft, pack_renewals
 from topolog.events.metadata import (
     MetadataRemoveAccepted,
     MetadataRemoveProposed,

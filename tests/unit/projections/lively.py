@@ -7,8 +7,8 @@ from tests.unit.projections.sharing import Sharing, shared_out
 from tests.unit.streams.rules.cluster import join_request, joiner
 from tests.unit.streams.rules.exchanging import CAPABILITIES
 
+from topolog.events.leases import NodeKind
 from topolog.events.log import Entry, InMemoryLog
-from topolog.events.membership import NodeKind
 from topolog.events.object_types import ObjectType
 from topolog.events.topics import Topic
 from topolog.projections.projector import Projector

@@ -12,7 +12,7 @@ from tests.unit.projections.sharing import Sharing
 
 from topolog.events.baseline import StateChangeFinished, cluster_state
 from topolog.events.evidence import Evidence
-from topolog.events.membership import NodeRow
+from topolog.events.leases import NodeRow
 from topolog.events.terms import changed_view
 from topolog.events.topics import Topic
 from topolog.events.views import Kinship

@@ -12,7 +12,8 @@ from tests.unit.projections.serving import served
 from tests.unit.projections.test_projector import eventful
 
 from topolog.events.ids import Incarnation, NodeId
-from topolog.events.membership import LeaseStopped, LeaveReason
+from topolog.events.leases import LeaveReason
+from topolog.events.membership import LeaseStopped
 from topolog.events.object_types import type_id
 from topolog.projections.cursors import Cursor
 from topolog.projections.projector import Projector

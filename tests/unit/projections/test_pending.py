@@ -14,8 +14,9 @@ from topolog.events.drains import DrainRow
 from topolog.events.errors import NotFound
 from topolog.events.exchange import ExchangeRow, HandOverRow, QueueRow, newest_exchange
 from topolog.events.ids import Position, TopologyVersion
+from topolog.events.leases import NodeKind, NodeRow, Standing
 from topolog.events.log import InMemoryLog
-from topolog.events.membership import Joiner, NodeJoined, NodeKind, NodeRow, Standing, WaitingJoinRow
+from topolog.events.membership import Joiner, NodeJoined, WaitingJoinRow
 from topolog.events.metadata import ProposalRow, RemovalRow
 from topolog.events.objects import ChangeRow
 from topolog.events.ownership import lost_in

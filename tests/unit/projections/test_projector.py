@@ -13,8 +13,8 @@ from tests.unit.projections.conftest import MakeProjector
 from topolog.events.errors import DamagedStore, Unreachable
 from topolog.events.fold import Fold
 from topolog.events.ids import Term
+from topolog.events.leases import NodeKind
 from topolog.events.log import Entry, InMemoryReader
-from topolog.events.membership import NodeKind
 from topolog.events.metadata import RemovalRow
 from topolog.events.stamp import NO_CHAIN, Stamp, encode_stamp
 from topolog.events.topics import Topic

@@ -8,7 +8,7 @@ from tests.unit.projections.test_projector import eventful
 
 from topolog.events.asked import RequestId, RequestRef
 from topolog.events.errors import NotFound
-from topolog.events.membership import NodeRow
+from topolog.events.leases import NodeRow
 from topolog.events.object_types import type_id
 from topolog.events.requests import OUTCOMES_KEPT, RequestersForgotten
 from topolog.events.state import Row

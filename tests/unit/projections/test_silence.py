@@ -11,7 +11,7 @@ from tests.unit.projections.chronicle import FENCE_MS, Chronicle
 from tests.unit.projections.serving import served
 from tests.unit.projections.sharing import shared_out
 
-from topolog.events.membership import LeaveReason
+from topolog.events.leases import LeaveReason
 from topolog.events.requests import RequestRefused
 from topolog.projections import explain_cluster, health, pending, situation, status
 from topolog.projections.api.filters import Leases

@@ -16,7 +16,7 @@ from tests.unit.projections.upkeep.workshops import Inline
 
 from topolog.events.errors import BadInput, DamagedStore, Gone, NotFound
 from topolog.events.fold import Fold, Ignored
-from topolog.events.membership import LeaseRow
+from topolog.events.leases import LeaseRow
 from topolog.events.rows import ROWS
 from topolog.events.state import Row, State
 from topolog.projections import layout, store

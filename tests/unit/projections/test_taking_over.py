@@ -23,8 +23,8 @@ from topolog.events.errors import DamagedStore
 from topolog.events.failpoints import VARIABLE
 from topolog.events.health import HealthHeard
 from topolog.events.ids import Offset
+from topolog.events.leases import NodeRow
 from topolog.events.log import InMemoryLog, LogReader
-from topolog.events.membership import NodeRow
 from topolog.events.state import HASH_MODULUS, row_hash
 from topolog.events.topics import Topic
 from topolog.projections import layout, queries, taking_over

@@ -6,7 +6,8 @@ import pytest
 from tests.unit.projections.chronicle import Chronicle
 from tests.unit.projections.standing import ACTIVATE, Stage, staged
 
-from topolog.events.membership import LeaveReason, NodeJoined, NodeLeft
+from topolog.events.leases import LeaveReason
+from topolog.events.membership import NodeJoined, NodeLeft
 from topolog.projections.cause_words import why
 from topolog.projections.cli.columns import BY_RESOURCE
 from topolog.projections.cli.resources import AUDIT

@@ -22,6 +22,7 @@ from topolog.events.errors import TopologError
 from topolog.events.exchange_requests import LossResetRequested
 from topolog.events.fold import Fold, Folded, Ignored
 from topolog.events.ids import Position
+from topolog.events.leases import FENCING, NodeKind
 from topolog.events.log import Headers, InMemoryLog, InMemoryReader, InMemoryWriter, LogWriter, OnDelivery
 from topolog.events.object_types import DeclaredType
 from topolog.events.partitions import PartitionState
@@ -247,8 +248,8 @@ class World:
         name: str,
         *,
         process: str | None = None,
-        kind: m.NodeKind = m.NodeKind.SERVER,
-        capabilities: tuple[str, ...] = (m.FENCING,),
+        kind: NodeKind = NodeKind.SERVER,
+        capabilities: tuple[str, ...] = (FENCING,),
         folder: str = "",
         types: tuple[DeclaredType, ...] = (),
         hook: Hook = lambda _: None,
@@ -262,7 +263,7 @@ class World:
         self.lives += 1
         joiner = m.Joiner(name, 0, kind, "", {}, capabilities, folder, types=types)
         kept = self._disks.get(name, {}) if disk else {}
-        past = self.pasts.setdefault(folder, MemoryDisk()) if folder and kind is m.NodeKind.SERVER else None
+        past = self.pasts.setdefault(folder, MemoryDisk()) if folder and kind is NodeKind.SERVER else None
         member = self.nodes[process or name] = Member(self, joiner, hook, kept, past)
         member.wire.is_mute = mute
         self.settle()

@@ -16,8 +16,9 @@ from topolog.events.codec import CODEC
 from topolog.events.errors import DamagedStore, HookFailed
 from topolog.events.fold import Fold, Header, Judge
 from topolog.events.ids import NodeId, Offset, Position
+from topolog.events.leases import FENCING, NodeKind
 from topolog.events.log import InMemoryReader, InMemoryWriter
-from topolog.events.membership import FENCING, Joiner, NodeKind
+from topolog.events.membership import Joiner
 from topolog.events.rows import row_format
 from topolog.events.snapshot_content import Content, Cut
 from topolog.events.snapshots import SnapshotAnchor, SnapshotChunk, SnapshotTaken

@@ -6,8 +6,9 @@ from tests.unit.scenarios.world import PROCEED_MS, World
 
 from topolog.events.codec import CODEC
 from topolog.events.errors import Poisoned
+from topolog.events.leases import NodeRow, members
 from topolog.events.levels import FIRST_LEVEL, LevelRaiseRequested, level_of
-from topolog.events.membership import JoinRequested, NodeJoined, NodeRow, members
+from topolog.events.membership import JoinRequested, NodeJoined
 from topolog.events.metadata import ObjectType
 from topolog.events.requests import OutcomeRow, Status
 from topolog.events.terms import cluster

@@ -7,7 +7,7 @@ import pytest
 from tests.unit.projections.chronicle import FENCE_MS, Chronicle
 
 from topolog.events.lease_terms import LeaseTermsChanged, LeaseTermsConfirmed
-from topolog.events.membership import LeaveReason, NodeKind
+from topolog.events.leases import LeaveReason, NodeKind
 from topolog.projections.projector import Projector
 from topolog.projections.web import lease_picture
 from topolog.projections.web.lease_picture import Band, Strip, Strips, strips

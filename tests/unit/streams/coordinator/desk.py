@@ -13,6 +13,7 @@ from topolog.events.asked import Request, RequestId
 from topolog.events.codec import CODEC, Record
 from topolog.events.fold import Ignored
 from topolog.events.ids import NOWHERE, Incarnation, NodeId, Position
+from topolog.events.leases import FENCING
 from topolog.events.levels import FIRST_LEVEL
 from topolog.events.log import Entry, InMemoryLog
 from topolog.events.requesters import highest_of, joining, requester_of
@@ -107,7 +108,7 @@ class Desk:
         chains = {**self.core.reports.known_chains(), header.position: header.chain}
         at = began if at is None else at
         report = applied or m.Applied(LOG_ID, at, chains.get(at, b""))
-        capabilities = (m.FENCING,)
+        capabilities = (FENCING,)
         return m.Heartbeat(
             *(NodeId(node), Incarnation(life), sequence, report, NOWHERE, None, capabilities, fenced),
             secret=secret(life) if release else b"",

@@ -10,6 +10,7 @@ from topolog.events import metadata as md
 from topolog.events.codec import CODEC
 from topolog.events.groups import GroupDefinition
 from topolog.events.ids import NodeId
+from topolog.events.leases import LeaveReason, members
 from topolog.events.partitions import PartitionState
 from topolog.events.stamp import decode_stamp
 from topolog.events.topics import Topic
@@ -55,7 +56,7 @@ def test_a_release_is_read_again_by_the_next_leader_if_what_followed_was_never_l
         successor.core.hear(entry)
     successor.core.settle()
     left = [event for event in successor.decided() if isinstance(event, m.NodeLeft)]
-    assert [each.reason for each in left] == [m.LeaveReason.LEFT]
+    assert [each.reason for each in left] == [LeaveReason.LEFT]
 
 
 def test_a_decision_names_what_made_it_due_and_not_what_was_read_last() -> None:
@@ -102,7 +103,7 @@ def test_a_node_with_the_name_of_an_operator_is_not_taken_for_it() -> None:
     desk = Desk.leading()
     assert desk.join("ann").actor == "ann"
     assert decode_stamp(desk.core.outbox[-1].stamp).actor == "node:ann"
-    assert NodeId("ann") in {row.node for row in m.members(desk.core.state)}
+    assert NodeId("ann") in {row.node for row in members(desk.core.state)}
 
 
 def test_what_is_decided_about_partitions_names_its_trigger_its_map_or_its_deadline() -> None:

@@ -16,6 +16,7 @@ from topolog.events.fold import Fold, Ignored
 from topolog.events.group_definition import Affinity, GroupDefinition
 from topolog.events.groups import GroupAlterationRequested, GroupCreationRequested, GroupDropRequested
 from topolog.events.ids import NOWHERE, Incarnation, NodeId, Offset, Position, Slot
+from topolog.events.leases import LeaseRow, NodeRow
 from topolog.events.levels import FIRST_LEVEL
 from topolog.events.object_types import DeclaredType
 from topolog.events.single_maps import GroupMap, SinglePartitionMap
@@ -201,10 +202,10 @@ def test_k4_what_a_cut_set_had_read_is_read_again() -> None:
     successor.core.claim()
     successor.land()
     assert successor.core.resume_at()[OPERATIONS] == 1
-    assert successor.core.state.get(m.NodeRow, "n1") is None
+    assert successor.core.state.get(NodeRow, "n1") is None
     successor.core.ask(desk.log.entries(Topic.OPERATIONS)[1])
     successor.land()
-    assert successor.core.state.get(m.NodeRow, "n1") is not None
+    assert successor.core.state.get(NodeRow, "n1") is not None
 
 
 def test_k4_a_claim_says_how_far_the_inputs_have_been_read() -> None:
@@ -551,7 +552,7 @@ def test_a_member_is_renewed_when_it_has_applied_the_start_of_the_term() -> None
 
 
 def lapse(desk: Desk) -> str:
-    lease = desk.core.state.get(m.LeaseRow, "0")
+    lease = desk.core.state.get(LeaseRow, "0")
     assert lease is not None
     return f"lease/n1/1/{lease.renewed_at}/{desk.core.agenda.gaps}"
 

@@ -15,6 +15,7 @@ from topolog.events import terms
 from topolog.events.asking import digest_of
 from topolog.events.codec import CODEC
 from topolog.events.ids import Incarnation, NodeId, Offset
+from topolog.events.leases import LeaveReason, NodeRow
 from topolog.events.log import Entry
 from topolog.events.stamp import HEADER_NAME, InputOffset, decode_stamp
 from topolog.events.state import State
@@ -152,7 +153,7 @@ def test_a_certificate_that_is_read_before_the_join_refuses_it() -> None:
     outcome = desk.outcome(request)
     assert outcome is not None
     assert (outcome.status, outcome.code) == (q.Status.REFUSED, "PROCESS_DIED")
-    assert desk.core.state.get(m.NodeRow, "n1") is None
+    assert desk.core.state.get(NodeRow, "n1") is None
 
 
 def test_the_next_leader_hears_a_certificate_that_nothing_has_followed_from() -> None:
@@ -204,7 +205,7 @@ def test_a_certificate_of_a_process_that_never_joins_is_not_held_for_ever() -> N
     desk.land()
     assert desk.core.resume_at()[Topic.HEARTBEATS, entries[0].partition] == 2
     desk.join("n1")
-    assert desk.core.state.get(m.NodeRow, "n1") is None
+    assert desk.core.state.get(NodeRow, "n1") is None
 
 
 def test_the_clock_of_another_partition_ends_no_holding() -> None:
@@ -252,9 +253,7 @@ def test_a_node_killed_and_started_again_is_a_member_without_time_passing() -> N
             world.certify(killed)
         world.settle()
         assert not world.nodes["n1"].is_fenced
-        assert [each.reason for each in world.events(m.NodeLeft) if isinstance(each, m.NodeLeft)] == [
-            m.LeaveReason.DIED
-        ]
+        assert [each.reason for each in world.events(m.NodeLeft) if isinstance(each, m.NodeLeft)] == [LeaveReason.DIED]
 
 
 # Coordinators.

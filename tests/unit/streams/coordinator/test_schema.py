@@ -23,6 +23,7 @@ from topolog.events.claims import line, line_row
 from topolog.events.codec import CODEC
 from topolog.events.fold import Fold
 from topolog.events.ids import Position
+from topolog.events.leases import FENCING
 from topolog.events.object_definition import ColumnType, Statement
 from topolog.events.objects import (
     ChangeRow,
@@ -59,7 +60,7 @@ class Study(Desk):
         return desk
 
     def join(self, node: str, incarnation: int = 1) -> m.JoinRequested:
-        who = joiner(node, incarnation, capabilities=(m.FENCING,))
+        who = joiner(node, incarnation, capabilities=(FENCING,))
         request = m.JoinRequested(self.new_id(), LOG_ID, node, "", who)
         self.ask(request)
         return request

@@ -11,7 +11,8 @@ from topolog.events import repair_requests as rr
 from topolog.events import requests as q
 from topolog.events.asked import Request, RequestId
 from topolog.events.ids import Position
-from topolog.events.membership import JoinRequested, NodeRemovalRequested, NodeRow
+from topolog.events.leases import NodeRow
+from topolog.events.membership import JoinRequested, NodeRemovalRequested
 from topolog.events.object_requests import DeletionsConfirmed
 from topolog.events.operations import CODE
 from topolog.events.repair_tasks import TaskId

@@ -5,7 +5,8 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from topolog.events.ids import Incarnation, NodeId, Offset, Position
-from topolog.events.membership import FENCING, Applied, Heartbeat
+from topolog.events.leases import FENCING
+from topolog.events.membership import Applied, Heartbeat
 from topolog.streams.lease_health.windows import Account, Heard, Terms, count
 
 LOG_ID = bytes(range(16))

@@ -19,7 +19,8 @@ from topolog.events.errors import (
     Unreachable,
 )
 from topolog.events.group_definition import GroupDefinition
-from topolog.events.membership import LeaveReason, NodeLeft
+from topolog.events.leases import LeaveReason
+from topolog.events.membership import NodeLeft
 from topolog.events.object_types import ObjectType
 from topolog.streams.node.aio import AsyncNode
 from topolog.streams.node.testing import LocalCluster

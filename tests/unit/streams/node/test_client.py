@@ -34,6 +34,7 @@ from topolog.events.errors import (
 )
 from topolog.events.fold import Fold
 from topolog.events.ids import NodeId
+from topolog.events.leases import FENCING, LeaveReason, NodeKind
 from topolog.events.log import Headers, InMemoryLog, InMemoryWriter, LogReader, LogWriter, OnDelivery
 from topolog.events.metadata import ObjectType
 from topolog.events.topics import Topic
@@ -86,7 +87,7 @@ class Cluster:
 
     def silent_member(self, name: str = "silent", *, folder: str = "", key: bytes | None = None) -> Session:
         """A member that takes no further turn of its own: whatever is proposed waits for it."""
-        joiner = m.Joiner(name, 0, m.NodeKind.SERVER, "", {}, (m.FENCING,), folder)
+        joiner = m.Joiner(name, 0, NodeKind.SERVER, "", {}, (FENCING,), folder)
         session = Session(self.log.reader(), self.log.writer(), self.clock, joiner, key=key)
 
         def holds_its_lease() -> bool:
@@ -159,7 +160,7 @@ def test_entering_waits_for_membership_and_lease_and_leaving_releases_both(clust
         assert (row.node, row.endpoint, row.attributes) == ("n1", "10.0.0.1:7000", {"rack": "r1"})
         assert row.incarnation == node.incarnation
     (left,) = cluster.events(m.NodeLeft)
-    assert (left.node, left.reason) == ("n1", m.LeaveReason.LEFT)
+    assert (left.node, left.reason) == ("n1", LeaveReason.LEFT)
     assert not node.lease.is_valid
 
 
@@ -242,7 +243,7 @@ def test_the_lock_on_its_folder_lets_a_restarted_node_in_at_once(cluster: Cluste
     lock.let_go()
     with cluster.node(folder=tmp_path) as node:
         node.lease.require()
-    assert [each.reason for each in cluster.events(m.NodeLeft)] == [m.LeaveReason.REPLACED, m.LeaveReason.LEFT]
+    assert [each.reason for each in cluster.events(m.NodeLeft)] == [LeaveReason.REPLACED, LeaveReason.LEFT]
 
 
 # Proposing.
@@ -357,7 +358,7 @@ def test_proposals_of_several_threads_and_nodes_are_all_in_the_end(cluster: Clus
 
 def test_a_client_proposes_and_reads_what_servers_do_and_says_how_old_it_is(cluster: Cluster) -> None:
     """Clients hold none: they read what they have applied, and nobody waits for them."""
-    with cluster.node() as server, cluster.node("web", kind=m.NodeKind.CLIENT) as client:
+    with cluster.node() as server, cluster.node("web", kind=NodeKind.CLIENT) as client:
         assert client.propose(CUSTOMER, timeout_s=PATIENCE_S).accepted
         assert list(client.types()) == ["Customer"]
         served, found = server.metadata("Customer", timeout_s=PATIENCE_S), client.metadata("Customer")
@@ -491,7 +492,7 @@ def test_a_hook_that_raises_ends_the_node_and_everybody_who_waits(cluster: Clust
 
 def test_a_node_that_an_operator_removes_is_out_for_good(cluster: Cluster) -> None:
     """REMOVED: the hook is told, every wait and every call fails with LeftCluster."""
-    reasons: list[m.LeaveReason] = []
+    reasons: list[LeaveReason] = []
     node = cluster.node()
     node.on_left(reasons.append)
     with node:
@@ -500,7 +501,7 @@ def test_a_node_that_an_operator_removes_is_out_for_good(cluster: Cluster) -> No
         request = m.NodeRemovalRequested(RequestId("operator", 1), log_id, "ada", "", "n1")
         cluster.log.put(Topic.OPERATIONS, "operator", CODEC.encode(request))
         cluster.until(lambda: node.failure)
-        assert reasons == [m.LeaveReason.REMOVED]
+        assert reasons == [LeaveReason.REMOVED]
         for call in (lambda: node.propose(CUSTOMER), node.types):
             with pytest.raises(LeftCluster, match="REMOVED"):
                 call()
@@ -543,7 +544,7 @@ def test_a_node_that_failed_says_why_and_is_waited_for_by_nobody(cluster: Cluste
         with pytest.raises(HookFailed):
             failing.lease.require()
         cluster.pass_time_until(lambda: [row.node for row in node.members()] == [NodeId("n1")])
-    assert next(each.reason for each in cluster.events(m.NodeLeft)) is m.LeaveReason.LEFT
+    assert next(each.reason for each in cluster.events(m.NodeLeft)) is LeaveReason.LEFT
 
 
 def test_closing_ends_every_wait(cluster: Cluster) -> None:
@@ -566,8 +567,8 @@ def test_a_forked_child_of_a_service_starts_fenced(cluster: Cluster) -> None:
         node.lease.require()
 
 
-@pytest.mark.parametrize("kind", list(m.NodeKind)[1:])
-def test_nothing_of_a_node_works_in_a_forked_child(cluster: Cluster, tmp_path: Path, kind: m.NodeKind) -> None:
+@pytest.mark.parametrize("kind", list(NodeKind)[1:])
+def test_nothing_of_a_node_works_in_a_forked_child(cluster: Cluster, tmp_path: Path, kind: NodeKind) -> None:
     """A client holds no lease to be fenced by, and what it knows grows old in a child all the same.
 
     The child says goodbye to nobody when it leaves the `with` block, and does not wait for threads that it has not.
@@ -579,7 +580,7 @@ def test_nothing_of_a_node_works_in_a_forked_child(cluster: Cluster, tmp_path: P
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 4
         node.propose(ObjectType("T", {"id": "long"}))
         assert node.failure is None
-    assert [each.reason for each in cluster.events(m.NodeLeft)] == [m.LeaveReason.LEFT]
+    assert [each.reason for each in cluster.events(m.NodeLeft)] == [LeaveReason.LEFT]
 
 
 def _end_with_refusals(node: Node) -> None:

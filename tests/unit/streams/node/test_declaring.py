@@ -8,7 +8,7 @@ import pytest
 
 from topolog.events import groups as g
 from topolog.events.errors import BadInput, Fenced, OutcomeUnknown, Refused, Unreachable
-from topolog.events.membership import NodeKind
+from topolog.events.leases import NodeKind
 from topolog.events.object_definition import Column, ColumnType, Definition, ObjectKind, Statement, Verb
 from topolog.events.objects import SchemaChangeCommitted
 from topolog.events.topics import Topic

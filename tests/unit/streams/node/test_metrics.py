@@ -7,7 +7,7 @@ from prometheus_client import CollectorRegistry
 
 from topolog.events.errors import MergeConflict
 from topolog.events.ids import Incarnation
-from topolog.events.membership import NodeKind
+from topolog.events.leases import NodeKind
 from topolog.events.object_types import ObjectType
 from topolog.streams.node.client import Node
 from topolog.streams.node.lease import Lease

@@ -20,6 +20,7 @@ from topolog.events.failpoints import VARIABLE, arm
 from topolog.events.fold import Folded
 from topolog.events.group_definition import GroupDefinition
 from topolog.events.ids import Incarnation, NodeId, Place, Position, Term, TopologyVersion
+from topolog.events.leases import FENCING, LeaveReason, NodeKind, NodeRow
 from topolog.events.log import InMemoryWriter
 from topolog.events.object_types import ObjectType
 from topolog.events.past_file import FILE_NAME, decode, encode
@@ -69,8 +70,8 @@ def beaten(world: World) -> list[m.Heartbeat]:
     return [each for each in decoded if isinstance(each, m.Heartbeat) and not each.is_release]
 
 
-def row_of(world: World) -> m.NodeRow:
-    row = world.state.get(m.NodeRow, NODE)
+def row_of(world: World) -> NodeRow:
+    row = world.state.get(NodeRow, NODE)
     assert row is not None
     return row
 
@@ -489,7 +490,7 @@ def test_a_node_whose_disk_fails_does_nothing_that_it_does_not_name(left: int) -
     world.run(3 * TERMS.fence_ms)
     assert isinstance(node.session.failure, DiskFailed)
     assert node.is_fenced
-    assert row_of(world).left_reason in (m.LeaveReason.LEFT, m.LeaveReason.DIED), "it has said so, whatever it was"
+    assert row_of(world).left_reason in (LeaveReason.LEFT, LeaveReason.DIED), "it has said so, whatever it was"
     sent = beaten(world)
     assert bool(sent) is bool(left)
     assert all(each.sequence <= past_on(disk).reserved for each in sent)
@@ -540,7 +541,7 @@ def test_a_client_and_a_node_without_a_folder_note_nothing(tmp_path: Path) -> No
     """They store nothing."""
     with (
         LocalCluster() as cluster,
-        cluster.node("c", kind=m.NodeKind.CLIENT, folder=tmp_path),
+        cluster.node("c", kind=NodeKind.CLIENT, folder=tmp_path),
         cluster.node("n") as node,
     ):
         assert {row.kinship for row in node.members()} == {None}
@@ -714,7 +715,7 @@ def test_a_session_is_given_the_past_that_its_disk_says() -> None:
     """Once, when it is made: what lies there then is what it may find."""
     world = World(["c1"])
     disk = MemoryDisk(past_of(10))
-    joiner = m.Joiner(NODE, 0, m.NodeKind.SERVER, "", {}, (m.FENCING,), FOLDER)
+    joiner = m.Joiner(NODE, 0, NodeKind.SERVER, "", {}, (FENCING,), FOLDER)
     session = Session(world.log.reader(), world.log.writer(), world.clock, joiner, disk=disk, key=FOLDER.encode())
     disk.past = None
     while session.core.phase is not Phase.JOINING:

@@ -36,7 +36,8 @@ from topolog.events.errors import (
     NotCaughtUp,
     NotFound,
 )
-from topolog.events.membership import Heartbeat, NodeKind
+from topolog.events.leases import NodeKind
+from topolog.events.membership import Heartbeat
 from topolog.events.object_definition import FOREVER, ObjectKind, Privilege, Statement, Verb
 from topolog.events.object_types import ObjectType
 from topolog.events.objects import ChangeStatus

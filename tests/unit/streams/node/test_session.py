@@ -20,6 +20,7 @@ from topolog.events.exchange import open_exchange
 from topolog.events.fold import Folded, Ignored
 from topolog.events.group_definition import GroupDefinition
 from topolog.events.ids import Incarnation, NodeId, Offset
+from topolog.events.leases import FENCING, LeaveReason, NodeKind, NodeRow
 from topolog.events.log import Headers, InMemoryLog, InMemoryWriter, OnDelivery
 from topolog.events.object_types import DeclaredType
 from topolog.events.proof import seal_of
@@ -60,7 +61,7 @@ def test_an_incarnation_is_announced_before_it_asks_to_join() -> None:
     """What the sentinel does not know when the request is sent it could never say."""
     world = World(["c1"])
     seen: list[tuple[m.NodeDied, int]] = []
-    joiner = m.Joiner("n1", 0, m.NodeKind.SERVER, "", {}, (m.FENCING,))
+    joiner = m.Joiner("n1", 0, NodeKind.SERVER, "", {}, (FENCING,))
     session = Session(
         world.log.reader(),
         world.log.writer(),
@@ -73,7 +74,7 @@ def test_an_incarnation_is_announced_before_it_asks_to_join() -> None:
         world.settle()
     secret = seen[0][0].secret
     assert seen == [(m.NodeDied(session.core.node, session.core.incarnation, secret), 0)]
-    row = session.core.state.get(m.NodeRow, "n1")
+    row = session.core.state.get(NodeRow, "n1")
     assert row is not None
     assert row.seal == seal_of(secret)
     assert session.core.phase is Phase.MEMBER
@@ -92,7 +93,7 @@ def test_a_session_that_is_closed_while_it_joins_leaves_no_ghost() -> None:
         assert phase_of(joining) is Phase.GONE
         world.process("c1").paused = False
         world.settle()
-        row = world.state.get(m.NodeRow, "n1")
+        row = world.state.get(NodeRow, "n1")
         assert row is None or not row.is_member
         assert phase_of(joining) is Phase.GONE
         assert len(certificates(world)) == 1
@@ -112,7 +113,7 @@ def test_a_session_that_is_closed_twice_says_so_once() -> None:
 def test_a_session_that_is_closed_before_it_joins_never_joins() -> None:
     """It has read to the end of the log, and asks for nothing."""
     world = World(["c1"])
-    member = Member(world, m.Joiner("n1", 0, m.NodeKind.SERVER, "", {}, (m.FENCING,)), lambda _: None)
+    member = Member(world, m.Joiner("n1", 0, NodeKind.SERVER, "", {}, (FENCING,)), lambda _: None)
     member.session.close()
     for _ in range(3):
         member.step()
@@ -146,7 +147,7 @@ def test_a_node_that_is_declared_dead_although_it_lives_joins_again() -> None:
 def test_the_beat_may_be_asked_for_while_the_first_decision_is_being_folded(monkeypatch: pytest.MonkeyPatch) -> None:
     """The thread that beats asks at any moment: its death in between left a node without heartbeats."""
     world = World(["c1"], ["n1"])
-    joiner = m.Joiner("n2", 0, m.NodeKind.SERVER, "", {}, (m.FENCING,))
+    joiner = m.Joiner("n2", 0, NodeKind.SERVER, "", {}, (FENCING,))
     session = Session(world.log.reader(), world.log.writer(), world.clock, joiner)
     asked: list[int] = []
     put = State.put
@@ -273,7 +274,7 @@ def test_a_node_joins_when_it_has_read_the_log_to_its_end() -> None:
     world.propose("n1", CUSTOMER)
     world.settle()
     before = len(world.log.entries(Topic.REQUESTS))
-    joiner = m.Joiner("n2", 0, m.NodeKind.SERVER, "", {}, (m.FENCING,))
+    joiner = m.Joiner("n2", 0, NodeKind.SERVER, "", {}, (FENCING,))
     node = Member(world, joiner, lambda _: None)
     node.reader.batch_max = 1
     while not node.reader.at_end(Topic.DECISIONS):
@@ -304,7 +305,7 @@ def test_a_removed_node_stays_out() -> None:
     world.remove_node("n1")
     world.settle()
     assert isinstance(node.session.failure, LeftCluster)
-    assert node.session.core.left_reason is m.LeaveReason.REMOVED
+    assert node.session.core.left_reason is LeaveReason.REMOVED
     assert node.is_fenced
 
 
@@ -339,7 +340,7 @@ def test_a_node_is_stopping_before_it_hands_over_its_release() -> None:
     """Else the thread of the regular heartbeats, which waits for its turn meanwhile, would send one behind it."""
     world = World(["c1"])
     writer = PhaseNoting(world.log)
-    joiner = m.Joiner("n1", 0, m.NodeKind.SERVER, "", {}, (m.FENCING,))
+    joiner = m.Joiner("n1", 0, NodeKind.SERVER, "", {}, (FENCING,))
     writer.session = session = Session(world.log.reader(), writer, world.clock, joiner)
     while session.core.phase is not Phase.MEMBER:
         session.step(0)
@@ -537,9 +538,7 @@ def has_said_goodbye(session: Session) -> bool:
 
 def member_with(world: World, writer: InMemoryWriter) -> Session:
     """A member of this world that sends by this writer."""
-    session = Session(
-        world.log.reader(), writer, world.clock, m.Joiner("n1", 0, m.NodeKind.SERVER, "", {}, (m.FENCING,))
-    )
+    session = Session(world.log.reader(), writer, world.clock, m.Joiner("n1", 0, NodeKind.SERVER, "", {}, (FENCING,)))
     while session.core.phase is not Phase.MEMBER:
         session.step(0)
         world.settle()
@@ -567,7 +566,7 @@ def test_a_renouncement_that_is_lost_is_no_goodbye() -> None:
     """Its join may be granted, and then only the sentinel can say that nobody acts."""
     world = World(["c1"])
     writer = world.log.writer()
-    session = Session(world.log.reader(), writer, world.clock, m.Joiner("n1", 0, m.NodeKind.SERVER, "", {}, ()))
+    session = Session(world.log.reader(), writer, world.clock, m.Joiner("n1", 0, NodeKind.SERVER, "", {}, ()))
     assert has_said_goodbye(session)
     session.step(0)
     assert phase_of(session) is Phase.JOINING
@@ -676,7 +675,7 @@ def test_a_joining_in_ones_name_counts_only_with_ones_seal(seal: bytes, phase: P
     """LE21: incarnations stand in the log while they wait, so somebody else can join as one of them; whoever took that
     for its own would serve under a lease that the other can end."""
     chronicle = Chronicle().start()
-    core = NodeCore(NodeId("n1"), (m.FENCING,))
+    core = NodeCore(NodeId("n1"), (FENCING,))
     core.incarnate(Incarnation(1), {}, seal)
     reader = chronicle.log.reader()
     reader.assign({(Topic.DECISIONS, 0): Offset(0)})
@@ -694,7 +693,7 @@ def test_no_secret_is_shown_from_a_copy_of_the_folder() -> None:
     the log."""
     world = World(["c1"])
     world.settle()
-    original, copied = (m.Joiner("n1", 0, m.NodeKind.SERVER, "", {}, (m.FENCING,), folder) for folder in ("a", "b"))
+    original, copied = (m.Joiner("n1", 0, NodeKind.SERVER, "", {}, (FENCING,), folder) for folder in ("a", "b"))
     for joiner in (original, copied):
         session = Session(
             world.log.reader(), world.log.writer(), world.clock, joiner, disk=MemoryDisk(), key=b"the key of both"

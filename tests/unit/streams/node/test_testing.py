@@ -9,7 +9,8 @@ import pytest
 
 from topolog.events.errors import BadInput, Fenced, NotAllowed, OutcomeUnknown, Unreachable
 from topolog.events.group_definition import GroupDefinition
-from topolog.events.membership import LeaveReason, NodeLeft
+from topolog.events.leases import LeaveReason
+from topolog.events.membership import NodeLeft
 from topolog.events.metadata import MetadataUpdateAccepted
 from topolog.events.object_types import ObjectType
 from topolog.events.topics import Topic

@@ -12,7 +12,8 @@ from topolog.events.decision import Decision
 from topolog.events.errors import Refused
 from topolog.events.fold import evolve
 from topolog.events.ids import NOWHERE, Incarnation, NodeId, Place, Position, Term
-from topolog.events.membership import FENCING, Blocked, members
+from topolog.events.leases import FENCING, members
+from topolog.events.membership import Blocked
 from topolog.events.object_definition import (
     Column,
     ColumnAction,

@@ -11,6 +11,7 @@ from topolog.events.codec import CODEC
 from topolog.events.decision import Decision
 from topolog.events.fold import evolve
 from topolog.events.ids import NOWHERE, Incarnation, NodeId, Place, Position, Term
+from topolog.events.leases import FENCING, NodeKind, NodeRow, lease_of
 from topolog.events.levels import FIRST_LEVEL
 from topolog.events.object_types import DeclaredType
 from topolog.events.proof import seal_of, secret_of
@@ -42,8 +43,8 @@ def joiner(
     node: str,
     incarnation: int = 1,
     *,
-    kind: m.NodeKind = m.NodeKind.SERVER,
-    capabilities: tuple[str, ...] = (m.FENCING,),
+    kind: NodeKind = NodeKind.SERVER,
+    capabilities: tuple[str, ...] = (FENCING,),
     folder: str | None = None,
     replaces: int | None = None,
     types: tuple[DeclaredType, ...] = (),
@@ -142,11 +143,11 @@ class Cluster:
     def lapse_of(self, node: str) -> str:
         """The key of the lease's deadline."""
         row = self.node(node)
-        (deadline,) = membership.deadlines(self.state, m.lease_of(self.state, row), 0)
+        (deadline,) = membership.deadlines(self.state, lease_of(self.state, row), 0)
         return deadline.key
 
-    def node(self, name: str) -> m.NodeRow:
-        row = self.state.get(m.NodeRow, name)
+    def node(self, name: str) -> NodeRow:
+        row = self.state.get(NodeRow, name)
         assert row is not None
         return row
 

@@ -22,7 +22,8 @@ from topolog.events.decision import Decision
 from topolog.events.drains import DrainRequested, DrainRow
 from topolog.events.errors import Refused
 from topolog.events.ids import NOWHERE, TopologyVersion
-from topolog.events.membership import LeaseStopped, LeaveReason, NodeRow
+from topolog.events.leases import LeaveReason, NodeRow
+from topolog.events.membership import LeaseStopped
 from topolog.events.terms import cluster
 from topolog.streams.rules import baseline, cluster_state, drains, placement
 from topolog.streams.rules.verdict import Reports

@@ -13,7 +13,8 @@ from topolog.events.baseline import cluster_state
 from topolog.events.decision import Decision
 from topolog.events.exchange_requests import LossResetRequested
 from topolog.events.ids import NOWHERE, Incarnation, NodeId, Offset, Position, TopologyVersion
-from topolog.events.membership import FENCING, LeaveReason, NodeLeft, lease_of
+from topolog.events.leases import FENCING, LeaveReason, lease_of
+from topolog.events.membership import NodeLeft
 from topolog.events.ownership import Ownership
 from topolog.events.ownership_columns import OwnershipRow
 from topolog.events.partitions import PartitionState, When, is_legal

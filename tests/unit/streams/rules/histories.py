@@ -11,7 +11,7 @@ from tests.unit.streams.rules.exchanging import CAPABILITIES
 
 from topolog.events import membership as m
 from topolog.events.ids import Incarnation, NodeId
-from topolog.events.membership import NodeRow, lease_of
+from topolog.events.leases import NodeRow, lease_of
 from topolog.events.views import Echo, Kinship, Past, Point, newest_point
 
 RESERVED_AT_ONCE = 64

@@ -12,7 +12,7 @@ from topolog.events.decision import Decision
 from topolog.events.errors import Refused
 from topolog.events.fold import Header
 from topolog.events.ids import Position, Term
-from topolog.events.membership import members
+from topolog.events.leases import members
 from topolog.events.object_definition import ObjectKind, Step, database_of, object_of
 from topolog.events.objects import (
     ChangeRow,

@@ -45,8 +45,8 @@ from topolog.events.group_definition import GroupDefinition
 from topolog.events.groups import GroupAlterationRequested, GroupCreationRequested, GroupDropRequested
 from topolog.events.ids import NodeId, Position
 from topolog.events.lease_terms import LeaseTermsRequested
+from topolog.events.leases import members
 from topolog.events.levels import LevelRaiseRequested
-from topolog.events.membership import members
 from topolog.events.metadata import MetadataUpdateAccepted
 from topolog.events.object_definition import ObjectKind, Privilege, Statement, Verb
 from topolog.events.object_types import DeclaredType, ObjectType

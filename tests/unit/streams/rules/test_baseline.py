@@ -28,7 +28,7 @@ from topolog.events.cluster_state import ClusterState
 from topolog.events.errors import Refused
 from topolog.events.fold import evolve
 from topolog.events.ids import NodeId, Place, Term, TopologyVersion
-from topolog.events.membership import NodeKind
+from topolog.events.leases import NodeKind
 from topolog.streams.coordinator.agenda import Agenda
 from topolog.streams.coordinator.timers import Timers
 from topolog.streams.rules.baseline import MEMBERS_BYTES_MAX, TIMEOUT_MS_MAX, deadlines, settle

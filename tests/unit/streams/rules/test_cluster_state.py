@@ -23,7 +23,7 @@ from topolog.events import exchange as x
 from topolog.events.cluster_state import ClusterState, lesser
 from topolog.events.errors import Refused
 from topolog.events.ids import Incarnation, NodeId, Position
-from topolog.events.membership import NodeKind
+from topolog.events.leases import NodeKind
 from topolog.events.views import Echo, Kinship, Past, newest_point
 
 ACTIVE, READ_ONLY, INACTIVE = ClusterState.ACTIVE, ClusterState.ACTIVE_READ_ONLY, ClusterState.INACTIVE

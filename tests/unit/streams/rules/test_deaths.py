@@ -8,6 +8,7 @@ from topolog.events import requests as q
 from topolog.events.asked import RequestRef
 from topolog.events.errors import Refused
 from topolog.events.ids import Incarnation, NodeId
+from topolog.events.leases import FENCING, LeaveReason
 from topolog.events.proof import Life, seal_of
 from topolog.streams.rules import membership, metadata
 
@@ -17,7 +18,7 @@ FIRST, SECOND, THIRD = (Life(N1, Incarnation(number), seal_of(secret(number))) f
 
 def join(name: str, incarnation: int, *, fences: bool = True) -> m.JoinRequested:
     """A process without a folder of its own, hence one that must wait for its former life."""
-    capabilities = (m.FENCING,) if fences else ()
+    capabilities = (FENCING,) if fences else ()
     return join_request(joiner(name, incarnation, folder="", capabilities=capabilities))
 
 
@@ -39,7 +40,7 @@ def test_a_certified_member_leaves_without_waiting() -> None:
     renewed_at = cluster.position
     (left,) = settle(cluster, FIRST)
     assert isinstance(left, m.NodeLeft)
-    assert (left.reason, left.last_sequence, left.renewed_at) == (m.LeaveReason.DIED, 4, renewed_at)
+    assert (left.reason, left.last_sequence, left.renewed_at) == (LeaveReason.DIED, 4, renewed_at)
     assert left.topology_version.major == 3
 
 
@@ -72,7 +73,7 @@ def test_the_death_of_a_member_that_was_being_removed_completes_the_removal() ->
     cluster.ask(m.NodeRemovalRequested(new_id(), bytes(16), "ada", "", "n1"))
     (left,) = settle(cluster, FIRST)
     assert isinstance(left, m.NodeLeft)
-    assert left.reason is m.LeaveReason.REMOVED
+    assert left.reason is LeaveReason.REMOVED
 
 
 def test_a_node_that_never_fences_itself_is_out_when_it_is_dead() -> None:

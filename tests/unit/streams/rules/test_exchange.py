@@ -9,8 +9,8 @@ from topolog.events import changes
 from topolog.events import exchange as x
 from topolog.events.codec import CODEC
 from topolog.events.ids import NodeId
+from topolog.events.leases import NodeRow
 from topolog.events.levels import FIRST_LEVEL
-from topolog.events.membership import NodeRow
 from topolog.events.topics import RECORD_BYTES_MAX
 from topolog.streams.rules import exchange
 

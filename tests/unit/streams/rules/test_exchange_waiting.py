@@ -9,7 +9,8 @@ from topolog.events.awaited import unheard
 from topolog.events.groups import LossPolicy
 from topolog.events.ids import Incarnation, NodeId
 from topolog.events.last_owners import lists_former_life
-from topolog.events.membership import LeaseStopped, LeaveReason
+from topolog.events.leases import LeaveReason
+from topolog.events.membership import LeaseStopped
 from topolog.events.ownership_columns import OwnershipRow
 from topolog.events.views import DiskRow
 from topolog.streams.rules import exchange

@@ -14,7 +14,7 @@ from topolog.events.decision import Decision
 from topolog.events.errors import Refused
 from topolog.events.group_definition import BACKUPS_MAX, FILTER_ENTRIES_MAX, PARTITIONS_MAX, TEXT_CHARS_MAX
 from topolog.events.ids import TopologyVersion
-from topolog.events.membership import FENCING
+from topolog.events.leases import FENCING
 from topolog.events.terms import cluster
 
 ORDERS = g.GroupDefinition("orders", 64, 1, g.Affinity(node_filter={"zone": "eu"}), persistent=True)

@@ -5,7 +5,8 @@ from tests.unit.streams.rules.exchanging import CAPABILITIES, Shared, kinds, sha
 
 from topolog.events import exchange as x
 from topolog.events.ids import NOWHERE, Incarnation, NodeId, Position
-from topolog.events.membership import LeaseStopped, LeaveReason
+from topolog.events.leases import LeaveReason
+from topolog.events.membership import LeaseStopped
 from topolog.streams.rules import hand_over
 
 

@@ -30,8 +30,8 @@ from topolog.events.asked import RequestRef
 from topolog.events.cluster_state import ClusterState
 from topolog.events.errors import Refused
 from topolog.events.ids import NodeId
+from topolog.events.leases import FENCING, NodeKind
 from topolog.events.levels import FIRST_LEVEL, FeatureLevelRaised, LevelRaiseRequested, announced
-from topolog.events.membership import FENCING, NodeKind
 from topolog.events.state import State
 from topolog.events.views import Kinship, Past
 from topolog.streams.rules.past import Judged

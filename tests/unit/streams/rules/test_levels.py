@@ -5,8 +5,8 @@ from tests.unit.streams.rules.cluster import LOG_ID, Cluster, join_request, join
 
 from topolog.events import requests as q
 from topolog.events.errors import Refused
+from topolog.events.leases import FENCING, members
 from topolog.events.levels import FeatureLevelRaised, LevelRaiseRequested, announced, level_of
-from topolog.events.membership import FENCING, members
 from topolog.events.terms import cluster
 
 UPGRADED = (FENCING, announced(2))

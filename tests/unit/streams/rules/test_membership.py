@@ -14,6 +14,7 @@ from topolog.events.asked import SUBJECT_CHARS_MAX, Request
 from topolog.events.codec import CODEC
 from topolog.events.errors import Refused
 from topolog.events.ids import NOWHERE, Incarnation, NodeId, Position, TopologyVersion
+from topolog.events.leases import LeaveReason, NodeKind, Standing, lease_of, members
 from topolog.events.object_types import DeclaredType
 from topolog.events.topics import RECORD_BYTES_MAX
 from topolog.streams.rules import membership, requesters
@@ -54,14 +55,14 @@ def test_a_server_that_joins_makes_a_new_view_and_holds_no_lease_yet() -> None:
     cluster = Cluster("n1", "n2")
     row = cluster.node("n2")
     assert view(cluster) == TopologyVersion(2, 0)
-    assert (row.standing, row.slot, row.joined_at) == (m.Standing.MEMBER, 1, cluster.position)
-    assert m.lease_of(cluster.state, row).sequence == 0
+    assert (row.standing, row.slot, row.joined_at) == (Standing.MEMBER, 1, cluster.position)
+    assert lease_of(cluster.state, row).sequence == 0
 
 
 def test_a_client_raises_nothing() -> None:
     """Joins and leaves of clients make no new view."""
     cluster = Cluster("n1")
-    cluster.ask(join_request(joiner("web", kind=m.NodeKind.CLIENT)))
+    cluster.ask(join_request(joiner("web", kind=NodeKind.CLIENT)))
     assert view(cluster) == TopologyVersion(1, 0)
     cluster.settle_membership({NodeId("web"): heard(1, release=True)})
     assert view(cluster) == TopologyVersion(1, 0)
@@ -124,7 +125,7 @@ def test_who_says_too_much_of_itself_is_refused(said: dict[str, object]) -> None
 
 def test_a_node_of_a_kind_that_this_version_does_not_know_is_refused() -> None:
     """A later version's kind reads as UNKNOWN."""
-    assert refusal(Cluster(), join_request(joiner("n1", kind=m.NodeKind.UNKNOWN))).code == "BAD_NODE"
+    assert refusal(Cluster(), join_request(joiner("n1", kind=NodeKind.UNKNOWN))).code == "BAD_NODE"
 
 
 def test_an_incarnation_that_has_left_never_comes_back() -> None:
@@ -164,10 +165,10 @@ def test_a_returning_node_waits_for_the_lease_of_its_former_life() -> None:
 
 @pytest.mark.parametrize(
     ("hearing", "lapses", "reason"),
-    [({N1: heard(1, release=True)}, False, m.LeaveReason.LEFT), ({}, True, m.LeaveReason.FENCED)],
+    [({N1: heard(1, release=True)}, False, LeaveReason.LEFT), ({}, True, LeaveReason.FENCED)],
 )
 def test_when_the_former_lease_is_over_the_waiting_process_joins(
-    hearing: membership.Hearing, lapses: bool, reason: m.LeaveReason
+    hearing: membership.Hearing, lapses: bool, reason: LeaveReason
 ) -> None:
     """Released or run out: NodeLeft first, then NodeJoined, and the request has its outcome."""
     cluster, request = waiting_cluster()
@@ -190,7 +191,7 @@ def test_a_second_process_is_refused_when_the_first_proves_alive() -> None:
     assert isinstance(withdrawn, m.JoinWithdrawn)
     assert isinstance(refused, q.RequestRefused)
     assert (refused.code, refused.facts["incarnation"]) == ("DUPLICATE_ID", "1")
-    assert cluster.node("n1").standing is m.Standing.MEMBER
+    assert cluster.node("n1").standing is Standing.MEMBER
     refused_row = outcome(cluster, request)
     assert refused_row is not None
     assert refused_row.status is q.Status.REFUSED
@@ -230,7 +231,7 @@ def test_the_lock_on_the_folder_proves_the_former_life_gone() -> None:
     cluster, _ = waiting_cluster()
     left, withdrawn, refused, joined = cluster.ask(join_request(joiner("n1", 3, replaces=1)))
     assert isinstance(left, m.NodeLeft)
-    assert left.reason is m.LeaveReason.REPLACED
+    assert left.reason is LeaveReason.REPLACED
     assert isinstance(withdrawn, m.JoinWithdrawn)
     assert isinstance(refused, q.RequestRefused)
     assert isinstance(joined, m.NodeJoined)
@@ -304,7 +305,7 @@ def test_a_release_ends_the_membership_at_once() -> None:
     renewed_at = cluster.position
     (left,) = cluster.settle_membership({N1: heard(5, release=True)})
     assert isinstance(left, m.NodeLeft)
-    assert (left.reason, left.last_sequence, left.renewed_at) == (m.LeaveReason.LEFT, 4, renewed_at)
+    assert (left.reason, left.last_sequence, left.renewed_at) == (LeaveReason.LEFT, 4, renewed_at)
     assert view(cluster) == TopologyVersion(2, 0)
 
 
@@ -333,7 +334,7 @@ def test_a_lease_that_ran_out_ends_the_membership() -> None:
     cluster = Cluster("n1")
     (left,) = cluster.settle_membership({}, {cluster.lapse_of("n1")})
     assert isinstance(left, m.NodeLeft)
-    assert left.reason is m.LeaveReason.FENCED
+    assert left.reason is LeaveReason.FENCED
 
 
 def test_a_deadline_of_an_earlier_renewal_ends_nothing() -> None:
@@ -363,10 +364,10 @@ def test_silence_proves_nothing_about_a_server_that_does_not_fence_itself() -> N
 def test_a_client_is_gone_after_fence_ms_a_server_after_proceed_ms() -> None:
     """There is no lease of a client to wait for; a server's must be provably over."""
     cluster = Cluster("n1")
-    cluster.ask(join_request(joiner("web", kind=m.NodeKind.CLIENT, capabilities=())))
+    cluster.ask(join_request(joiner("web", kind=NodeKind.CLIENT, capabilities=())))
     waits = {
-        row.node: membership.deadlines(cluster.state, m.lease_of(cluster.state, row), 0)[0].after_ms
-        for row in m.members(cluster.state)
+        row.node: membership.deadlines(cluster.state, lease_of(cluster.state, row), 0)[0].after_ms
+        for row in members(cluster.state)
     }
     assert waits == {"n1": 2_500, "web": 2_000}
     assert len(cluster.settle_membership({}, {cluster.lapse_of("web")})) == 1
@@ -375,7 +376,7 @@ def test_a_client_is_gone_after_fence_ms_a_server_after_proceed_ms() -> None:
 def test_a_gap_in_hearing_makes_another_deadline() -> None:
     """Silence must be heard to count: the same lease has another key after a gap."""
     cluster = Cluster("n1")
-    lease = m.lease_of(cluster.state, cluster.node("n1"))
+    lease = lease_of(cluster.state, cluster.node("n1"))
     before, after = (membership.deadlines(cluster.state, lease, gaps)[0] for gaps in (0, 1))
     assert before.key != after.key
     assert before.position == after.position == lease.renewed_at
@@ -389,7 +390,7 @@ def test_a_removed_node_is_renewed_no_more_and_stays_a_member_until_its_lease_is
     cluster = Cluster("n1")
     (stopped,) = cluster.ask(node_removal("n1"))
     assert isinstance(stopped, m.LeaseStopped)
-    assert cluster.node("n1").standing is m.Standing.STOPPING
+    assert cluster.node("n1").standing is Standing.STOPPING
     assert membership.renew(cluster.state, ALIVE, NOWHERE).renewals == b""
     assert cluster.settle_membership(ALIVE) == []
 
@@ -402,7 +403,7 @@ def test_a_removed_node_leaves_as_removed(releases: bool) -> None:
     hearing = {N1: heard(9, release=True)} if releases else {}
     (left,) = cluster.settle_membership(hearing, () if releases else {cluster.lapse_of("n1")})
     assert isinstance(left, m.NodeLeft)
-    assert left.reason is m.LeaveReason.REMOVED
+    assert left.reason is LeaveReason.REMOVED
 
 
 def test_removing_twice_changes_nothing_more() -> None:
@@ -454,7 +455,7 @@ def test_after_any_renewals_each_lease_has_the_newest_sequence(rounds: list[dict
     for sequences in rounds:
         cluster.renew(**sequences)
         newest = {node: max(sequence, sequences.get(node, 0)) for node, sequence in newest.items()}
-    assert {row.node: m.lease_of(cluster.state, row).sequence for row in m.members(cluster.state)} == newest
+    assert {row.node: lease_of(cluster.state, row).sequence for row in members(cluster.state)} == newest
 
 
 def test_a_member_without_a_valid_echo_is_urgent() -> None:

@@ -16,6 +16,7 @@ from topolog.events.decision import Decision
 from topolog.events.errors import MergeConflict, Refused
 from topolog.events.evidence import Evidence
 from topolog.events.ids import NOWHERE, Incarnation, NodeId, Position, Version
+from topolog.events.leases import NodeRow, members
 from topolog.events.object_types import DEFINITION_BYTES_MAX, NAME_BYTES_MAX, DeclaredType
 from topolog.streams.rules import metadata
 from topolog.streams.rules.verdict import Reports
@@ -29,7 +30,7 @@ def applied(cluster: Cluster, **positions: int) -> Reports:
     """Reports of first incarnations; those who are not named have applied everything."""
     return {
         row.node: (row.incarnation, Position(positions.get(row.node, cluster.position)))
-        for row in m.members(cluster.state)
+        for row in members(cluster.state)
     }
 
 
@@ -373,7 +374,7 @@ def test_j1_a_node_whose_types_contradict_stays_out(declared: tuple[md.ObjectTyp
     types = (DeclaredType(md.ObjectType("Order", {}), 0), DeclaredType(*declared))
     request = join_request(joiner("n9", types=types))
     assert refusal(cluster, request).code == code
-    assert cluster.state.get(m.NodeRow, "n9") is None
+    assert cluster.state.get(NodeRow, "n9") is None
 
 
 def test_j1_a_conflict_tells_both_sides() -> None:

@@ -9,7 +9,7 @@ from tests.unit.streams.rules.exchanging import CAPABILITIES
 from tests.unit.streams.rules.histories import History
 
 from topolog.events.errors import Refused
-from topolog.events.membership import NodeKind
+from topolog.events.leases import NodeKind
 from topolog.events.terms import TermStarted
 
 NODES = ("a", "b", "c")

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from topolog.events import ownership as o
 from topolog.events.changes import Changes, apply, pack_changes, unpacked
 from topolog.events.ids import Incarnation, NodeId, Place, Position, Slot, Term
-from topolog.events.membership import NodeKind, NodeRow, Standing
+from topolog.events.leases import NodeKind, NodeRow, Standing
 from topolog.events.ownership import (
     Change,
     Copy,

@@ -22,7 +22,7 @@ from tests.unit.streams.rules.changing import (
 from tests.unit.streams.rules.schema_histories import Chronicle, check
 
 from topolog.events.claims import LineRow, line_row
-from topolog.events.membership import members
+from topolog.events.leases import members
 from topolog.events.object_definition import ColumnAction, ColumnType, ObjectKind, Statement, Verb
 from topolog.events.objects import ChangeStatus
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.unit.streams.rules.cluster import Cluster, heard, join_request, joiner, node_removal
 
 from topolog.events.ids import Incarnation, NodeId, Position
-from topolog.events.membership import LeaveReason, NodeKind
+from topolog.events.leases import LeaveReason, NodeKind
 from topolog.streams.rules import membership, metadata
 from topolog.streams.rules.verdict import Reports, Verdict, holders, proceeds, verdict
 

@@ -21,7 +21,8 @@ from topolog.events import exchange as x
 from topolog.events.decision import Decision
 from topolog.events.groups import GroupRow
 from topolog.events.ids import NOWHERE, NodeId, Position
-from topolog.events.membership import NodeJoined, NodeLeft, NodeRow
+from topolog.events.leases import NodeRow
+from topolog.events.membership import NodeJoined, NodeLeft
 from topolog.events.ownership_columns import OwnershipRow
 from topolog.events.partitions import PartitionState, When
 from topolog.streams.local.demo.replication import messages as m

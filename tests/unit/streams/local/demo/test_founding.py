@@ -9,7 +9,7 @@ from tests.broker.conftest import eventually
 from tests.unit.streams.rules.changing import drop
 
 from topolog.events.errors import Refused
-from topolog.events.membership import NodeKind
+from topolog.events.leases import NodeKind
 from topolog.events.object_definition import Column, ColumnType
 from topolog.events.objects import SchemaChangeCommitted, SchemaChangePrepared, SchemaChangeQueued
 from topolog.streams.local.demo import clients

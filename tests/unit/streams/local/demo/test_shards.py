@@ -20,7 +20,7 @@ from topolog.events.errors import PartitionLost, Refused
 from topolog.events.group_definition import Affinity
 from topolog.events.groups import GroupDropRequested
 from topolog.events.ids import NodeId, Position
-from topolog.events.membership import NodeKind
+from topolog.events.leases import NodeKind
 from topolog.events.stamp import decode_stamp
 from topolog.events.topics import Topic
 from topolog.streams.clock import SystemClock

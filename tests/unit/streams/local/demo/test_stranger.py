@@ -13,7 +13,8 @@ from topolog.events.cluster_state import ClusterState
 from topolog.events.codec import CODEC
 from topolog.events.errors import Refused, TopologError, Unreachable
 from topolog.events.groups import GroupDropRequested
-from topolog.events.membership import LeaveReason, NodeLeft
+from topolog.events.leases import LeaveReason
+from topolog.events.membership import NodeLeft
 from topolog.events.stamp import decode_stamp
 from topolog.events.topics import Topic
 from topolog.streams.local.demo import stranger

@@ -9,7 +9,7 @@ from tests.unit.streams.local.demo.shops import Shops
 from tests.unit.streams.rules.changing import TEXT, add, alter, database, drop, drop_column, rename, table
 
 from topolog.events.errors import NotFound
-from topolog.events.membership import NodeKind
+from topolog.events.leases import NodeKind
 from topolog.streams.local.demo import watching
 from topolog.streams.local.demo.watching import Watcher
 from topolog.streams.node.client import Node
