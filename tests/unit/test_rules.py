@@ -51,7 +51,7 @@ def refused_by() -> Iterator[tuple[str, int, str]]:
             for call in (each for each in ast.walk(ast.parse(text)) if isinstance(each, ast.Call)):
                 if isinstance(call.func, ast.Name) and call.func.id == "Refused" and len(call.args) > 1:
                     rule = call.args[1]
-                    if isinstance(rule, ast.Constant):
+                    if isinstance(rule, ast.Constant) and isinstance(rule.value, str):
                         yield name, call.lineno, rule.value
 
 
