@@ -1,6 +1,7 @@
 """From the options of a command to a client of the API that they mean."""
 
 import sys
+from dataclasses import replace
 
 import typer
 
@@ -9,6 +10,7 @@ from topolog.projections.cli.client import Api
 from topolog.projections.cli.contexts import DEFAULTS, Context, Defaults, Standing, stand, state_folder
 from topolog.projections.cli.credentials import of_settings
 from topolog.projections.cli.options import Target
+from topolog.projections.cli.resources import CLUSTER, Resource
 from topolog.projections.cli.session_tokens import FileTokens, NoTokens
 from topolog.projections.cli.terminal import Screen
 
@@ -31,6 +33,15 @@ def connect(target: Target) -> Api:
 
         api.guard = guard
     return api
+
+
+def connect_about(target: Target, kind: Resource, name: str | None) -> Api:
+    """As `connect`; whoever names a cluster asks that one. BadInput if --cluster names another."""
+    if kind is not CLUSTER or not name:
+        return connect(target)
+    if target.cluster not in (None, name):
+        raise BadInput(f"Cluster {name!r} or cluster {target.cluster!r}?", hint="Name one, here or with --cluster.")
+    return connect(replace(target, cluster=name, standing=None))
 
 
 def standing_of(target: Target) -> Standing:

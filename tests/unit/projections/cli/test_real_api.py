@@ -112,3 +112,21 @@ def test_two_moments_are_compared(real: Real, capsys: pytest.CaptureFixture[str]
     assert command(real, capsys, "diff", "node/n1", "--from", before).code == 0
     shown = command(real, capsys, "diff", "cluster", "--from", before, "-o", "csv")
     assert (shown.code, "members 1 → 2" in shown.out) == (8, True), shown
+
+
+@pytest.mark.parametrize("words", ["get", "describe", "history", "explain", "watch", "wait", "diff --from 0"])
+def test_a_cluster_that_is_named_is_the_one_that_is_asked(
+    real: Real, capsys: pytest.CaptureFixture[str], words: str
+) -> None:
+    """A mistyped name must not tell that another cluster is well."""
+    verb, *rest = words.split()
+    unknown = command(real, capsys, verb, "cluster", "nope", *rest)
+    assert (unknown.code, unknown.out) == (1, "")
+    assert "no cluster 'nope'" in unknown.err
+    assert command(real, capsys, verb, "cluster", "a/b", *rest).code == 2
+    assert command(real, capsys, verb, "cluster/nope", *rest, "--cluster", "main").code == 2
+
+
+def test_the_cluster_that_is_there_may_be_named(real: Real, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command(real, capsys, "get", "cluster", "main").code == 0
+    assert command(real, capsys, "get", "cluster/main", "--cluster", "main").code == 0
