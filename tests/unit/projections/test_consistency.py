@@ -15,7 +15,7 @@ from topolog.projections.projector import Projector
 from topolog.projections.requester import Requester
 
 MAIN = "/v1/clusters/main"
-PARTS = 4
+PARTS = 2
 
 
 class Counting:
