@@ -36,12 +36,9 @@ def connect(target: Target) -> Api:
 
 
 def connect_about(target: Target, kind: Resource, name: str | None) -> Api:
-    """As `connect`; whoever names a cluster asks that one. BadInput if --cluster names another."""
-    if kind is not CLUSTER or not name:
-        return connect(target)
-    if target.cluster not in (None, name):
-        raise BadInput(f"Cluster {name!r} or cluster {target.cluster!r}?", hint="Name one, here or with --cluster.")
-    return connect(replace(target, cluster=name, standing=None))
+    """As `connect`; whoever names a cluster asks that one, whatever the settings or the context say."""
+    is_named = kind is CLUSTER and name
+    return connect(replace(target, cluster=name, standing=None) if is_named else target)
 
 
 def standing_of(target: Target) -> Standing:

@@ -11,7 +11,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 RULES = ROOT / "docs" / "rules.md"
 SECTION = re.compile(r"^### (\w+)\n(.+)\nProved by (.+)\.$", re.MULTILINE)
-CITED = re.compile(r"(?<![\w/.%-])(?:K|DS|LE|ME|EX|BA|TA|RE|RD|OP)\d{1,2}(?![\w-])")
+CITED = re.compile(r"(?<![\w/.%])(?:K|DS|LE|ME|EX|BA|TA|RE|RD|OP)\d{1,2}(?!\w)")
 TEST = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
 CHAPTER = re.compile(r"docs/design/\w+\.md")
 ELSEWHERE = re.compile(r"\bDESIGN\b|§|\breference/\w+")

@@ -124,9 +124,12 @@ def test_a_cluster_that_is_named_is_the_one_that_is_asked(
     assert (unknown.code, unknown.out) == (1, "")
     assert "no cluster 'nope'" in unknown.err
     assert command(real, capsys, verb, "cluster", "a/b", *rest).code == 2
-    assert command(real, capsys, verb, "cluster/nope", *rest, "--cluster", "main").code == 2
+    assert command(real, capsys, verb, "cluster/nope", *rest, "--cluster", "main").code == 1
 
 
-def test_the_cluster_that_is_there_may_be_named(real: Real, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_name_counts_for_more_than_the_settings(
+    real: Real, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TOPOLOG_CLUSTER__NAME", "another")
+    assert command(real, capsys, "get", "cluster").code == 1
     assert command(real, capsys, "get", "cluster", "main").code == 0
-    assert command(real, capsys, "get", "cluster/main", "--cluster", "main").code == 0
