@@ -114,7 +114,7 @@ def test_two_moments_are_compared(real: Real, capsys: pytest.CaptureFixture[str]
     assert (shown.code, "members 1 → 2" in shown.out) == (8, True), shown
 
 
-@pytest.mark.parametrize("words", ["get", "describe", "history", "explain", "watch", "wait", "diff --from 0"])
+@pytest.mark.parametrize("words", ["get", "describe", "history", "explain", "watch --limit 1", "wait", "diff --from 0"])
 def test_a_cluster_that_is_named_is_the_one_that_is_asked(
     real: Real, capsys: pytest.CaptureFixture[str], words: str
 ) -> None:
