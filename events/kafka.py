@@ -25,11 +25,11 @@ from confluent_kafka import (
     Producer,
     TopicPartition,
 )
-from confluent_kafka.admin import AdminClient
 
 from topolog.events.errors import BadInput, LogDiverged, Unreachable
 from topolog.events.framing import unframed
 from topolog.events.ids import Offset
+from topolog.events.kafka_admin_client import AdminClient, destroy_unreachable
 from topolog.events.kafka_ends import Ends, Place
 from topolog.events.kafka_errors import DENIED, denied, not_delivered, producing
 from topolog.events.kafka_outage import UNTAKEN_S, Attention, Outage, Standstill
@@ -61,6 +61,7 @@ def client(kind: type[_Client], settings: Mapping[str, Any]) -> _Client:
     """A client of librdkafka; BadInput, in its own words, for a key or a value that it does not take."""
     if not (settings.get("bootstrap.servers") or settings.get("metadata.broker.list")):
         raise BadInput("[kafka]: bootstrap.servers is missing.", hint="Name a broker, such as 127.0.0.1:19092.")
+    destroy_unreachable()
     try:
         return kind(dict(settings), logger=_LIBRARY)
     except (KafkaException, TypeError, ValueError) as error:

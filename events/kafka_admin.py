@@ -10,7 +10,6 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 
 import msgspec
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
-from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._acl import AclBindingFilter, AclOperation, AclPermissionType
 from confluent_kafka.admin._config import ConfigResource
 from confluent_kafka.admin._listoffsets import ListOffsetsResultInfo, OffsetSpec
@@ -20,6 +19,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from topolog.events.errors import BadInput, NotAllowed, NotFound, Unreachable
 from topolog.events.kafka import REACH_TIMEOUT_S, KafkaSettings, client
+from topolog.events.kafka_admin_client import AdminClient
 from topolog.events.kafka_ends import Place
 from topolog.events.kafka_errors import denied, is_not_let_in, not_let_in
 from topolog.events.topics import OF_NODES, Topic, TopicPlan, clusters, topic_name

@@ -12,8 +12,9 @@ from concurrent.futures import Future
 
 import msgspec
 from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._listoffsets import ListOffsetsResultInfo, OffsetSpec
+
+from topolog.events.kafka_admin_client import AdminClient
 
 Place = tuple[str, int]
 """Kafka's name of a topic, and the number of a partition."""

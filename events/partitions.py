@@ -70,7 +70,7 @@ class Why(Enum):
         "A node of the owner row is back with its disk: its copy owns, those that were LOST load from it (DS2)."
     )
     LOADED = "The load that belongs to this listing of the copy and to the primary's token is finished (DS5, DS6)."
-    GIVEN_UP = "The loss policy is IGNORE: what is lost is given up, and the partition goes on empty (EX18)."
+    GIVEN_UP = "The loss policy is IGNORE: what is lost begins with the best copy that is left, or else empty (EX18)."
     BEHIND = "The node is back without its copy, or with one that has left the owner row or counts less (DS1, DS11)."
     RECALLED = "The copy is wanted again before it was cleared."
     SURPLUS = "The copy is not wanted and every wanted node owns (DS6)."

@@ -12,7 +12,7 @@ from topolog.events.baseline_requests import ClusterStateRequested
 from topolog.events.decision import Decision
 from topolog.events.drains import DrainStarted
 from topolog.events.fold import evolve
-from topolog.events.groups import GroupRow
+from topolog.events.groups import GroupDropped, GroupRow
 from topolog.events.ids import Place, Position
 from topolog.events.lease_terms import LeaseTermsChanged
 from topolog.events.metadata import MetadataUpdateRejected
@@ -182,8 +182,15 @@ def _sentence(
         parts.append(_about_terms(queries.cluster_row(reading), decided[0]))
     if isinstance(decided[0], DrainStarted):
         parts.append(f"{decided[0].node} goes on serving until others have all of its copies, then it counts no more.")
-    parts += [f"Of {each.group}, {each.changed} of {each.partitions} partitions get other owners." for each in groups]
+    is_drop = isinstance(decided[0], GroupDropped)
+    parts += [_about_group(each, is_drop=is_drop) for each in groups]
     return " ".join(parts)
+
+
+def _about_group(preview: GroupPreview, *, is_drop: bool) -> str:
+    if is_drop:
+        return f"All {preview.partitions} partitions of {preview.group} go, with their data."
+    return f"Of {preview.group}, {preview.changed} of {preview.partitions} partitions get other owners."
 
 
 def _about_terms(before: ClusterRow, change: LeaseTermsChanged) -> str:

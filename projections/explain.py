@@ -69,7 +69,9 @@ def explain_node(reading: Reading, age_ms: int, name: str) -> Explanation:
     waiting, quoted = reading.row(WaitingJoinRow, name), shlex.quote(name)
     causes = causes_about(reading, f"node {name}")
     last = (f"topolog explain decision {causes[-1].position}",) if causes else ()
-    commands = (*last, f"topolog explain node {quoted} --if dies", f"topolog history node {quoted}")
+    row = reading.row(NodeRow, name)
+    imagined = f"topolog explain node {quoted} --if dies" if row and row.is_member else f"topolog explain join {quoted}"
+    commands = (*last, imagined, f"topolog history node {quoted}")
     if waiting is not None:
         wait = patience.for_join(reading, waiting)
         sentence = (
@@ -79,7 +81,7 @@ def explain_node(reading: Reading, age_ms: int, name: str) -> Explanation:
         found = Explanation(sentence, {"request": str(waiting.request), **wait.facts}, causes, wait.asked)
         return with_next(found, *commands)
     refusal = _refused_join(reading, name)
-    if refusal is not None and reading.row(NodeRow, name) is None:
+    if refusal is not None and row is None:
         sentence = f"Node {name} has never been a member. {_refusal_sentence(name, refusal)}"
         return with_next(Explanation(sentence, refusal_facts(refusal), causes), *commands[:1])
     node = queries.node(reading, age_ms, name)

@@ -1,6 +1,7 @@
 """From the options of a command to a client of the API that they mean."""
 
 import sys
+from dataclasses import replace
 
 import typer
 
@@ -9,6 +10,7 @@ from topolog.projections.cli.client import Api
 from topolog.projections.cli.contexts import DEFAULTS, Context, Defaults, Standing, stand, state_folder
 from topolog.projections.cli.credentials import of_settings
 from topolog.projections.cli.options import Target
+from topolog.projections.cli.resources import CLUSTER, Resource
 from topolog.projections.cli.session_tokens import FileTokens, NoTokens
 from topolog.projections.cli.terminal import Screen
 
@@ -31,6 +33,12 @@ def connect(target: Target) -> Api:
 
         api.guard = guard
     return api
+
+
+def connect_about(target: Target, kind: Resource, name: str | None) -> Api:
+    """As `connect`; whoever names a cluster asks that one, whatever the settings or the context say."""
+    is_named = kind is CLUSTER and name
+    return connect(replace(target, cluster=name, standing=None) if is_named else target)
 
 
 def standing_of(target: Target) -> Standing:

@@ -12,7 +12,7 @@ from topolog.events.errors import BadInput
 from topolog.projections.cli import moments
 from topolog.projections.cli.client import Answer
 from topolog.projections.cli.column import Column, field
-from topolog.projections.cli.connecting import connect
+from topolog.projections.cli.connecting import connect_about
 from topolog.projections.cli.exit_codes import ExitCode
 from topolog.projections.cli.narrowing import Filters
 from topolog.projections.cli.options import NameArgument, ResourceArgument, Shape, Target
@@ -62,7 +62,7 @@ def diff(
     moment_since = moments.moment(since, now, "--from")
     moment_until = None if until is None else moments.moment(until, now, "--to")
     params = filters.of(kind, name)
-    with connect(target) as api:
+    with connect_about(target, kind, name) as api:
         answer = api.diff((kind.usual,), moment_since, moment_until, params)
         if name is not None and kind is not CLUSTER:
             answer = _about(answer, kind, name)

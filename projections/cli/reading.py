@@ -12,7 +12,7 @@ import typer
 from topolog.events.errors import BadInput, NotFound
 from topolog.projections.cli import moments
 from topolog.projections.cli.client import PAGE_ROWS, Answer, Api
-from topolog.projections.cli.connecting import connect
+from topolog.projections.cli.connecting import connect, connect_about
 from topolog.projections.cli.exit_codes import ExitCode
 from topolog.projections.cli.narrowing import Filters, Picked
 from topolog.projections.cli.options import (
@@ -84,7 +84,7 @@ def get(  # noqa: PLR0913 (its options)
     is_list = name is None and kind is not CLUSTER
     params = {**params_of(moment), **filters.of(kind, name), **picked.params(is_list, shape.output)}
     _check_asked(kind, name, {**params, **({} if extent.limit is None else {"limit": extent.limit})})
-    with connect(target) as api:
+    with connect_about(target, kind, name) as api:
         if is_list:
             answer = api.get_rows(kind.path(), params, at_most(extent))
         else:
@@ -142,7 +142,7 @@ def _watch(kind: Resource, name: str | None, target: Target, shape: Shape, momen
         raise BadInput("What is watched is now.", hint="`topolog watch --since TOKEN` begins behind a token.")
     given = filters.of(kind, name)
     if shape.output.is_for_people and sys.stdout.isatty():
-        with connect(target) as api:
+        with connect_about(target, kind, name) as api:
             watching.draw(api, kind, name, given, shape)
         return
     shape = shape if shape.chosen else replace(shape, chosen=Format.JSONL)
@@ -156,7 +156,7 @@ def describe(
     kind, name = find_named(resource, name)
     params = params_of(moment)
     _check_asked(kind, name, params)
-    with connect(target) as api:
+    with connect_about(target, kind, name) as api:
         answer = _get_one(api, kind, name, params)
         recent, are_all = _recent(api, kind, name, answer) if shape.output.is_for_people else ([], True)
     more = "" if are_all else f"the last {len(recent)}; `topolog history {kind.singular} {name}` shows all"
@@ -189,7 +189,7 @@ def history(
     """List every decision that changed one thing, and what it changed."""
     kind, name = find_named(resource, name, among=WITH_HISTORY)
     params = params_of(moment)
-    with connect(target) as api:
+    with connect_about(target, kind, name) as api:
         try:
             answer = api.get_rows((*kind.path(name), "history"), params, at_most(extent))
         except NotFound as error:
@@ -236,7 +236,7 @@ def explain(
     if kind is JOINS:
         _explain_join(name, past, params, target, shape, moment)
         return
-    with connect(target) as api:
+    with connect_about(target, kind, name) as api:
         if imagined is None:
             answer = _get_one(api, kind, name, params, "explain")
         else:

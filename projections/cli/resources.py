@@ -220,7 +220,7 @@ def find_item(text: str, name: str | None, among: Iterable[Resource] = RESOURCES
     resource = find(text, among)
     if name is not None and resource in (CHANGES, SESSIONS, REPAIRS):
         name = name.removeprefix(f"{resource.singular}/")
-    if name is not None and resource is not CLUSTER:
+    if name is not None:
         _check_name(resource, name)
     return resource, name
 
@@ -255,6 +255,8 @@ def _lists_them(resource: Resource) -> str:
         resource = NODES
     if resource is DROPPED_VIEWS:
         resource = TABLE_VIEWS
+    if resource is CLUSTER:
+        return "`topolog get cluster` has the one that is asked."
     return f"`topolog get {resource.plural} -o name` lists them."
 
 

@@ -16,7 +16,7 @@ from topolog.projections.cli import columns, conditions, moments
 from topolog.projections.cli.change_wait import Until, await_change
 from topolog.projections.cli.client import Answer, Api
 from topolog.projections.cli.conditions import Condition
-from topolog.projections.cli.connecting import connect
+from topolog.projections.cli.connecting import connect_about
 from topolog.projections.cli.options import NameArgument, Shape, Target, WaitArgument
 from topolog.projections.cli.output import View, print_answer
 from topolog.projections.cli.pausing import Pause
@@ -89,7 +89,7 @@ def wait(
     own = next((each for each in _USUAL.get(kind, ()) if each.lower() == (until or each).lower()), None)
     if own is None and kind in _USUAL and until is not None and "=" not in until:
         _check_general(kind, until)
-    with connect(target) as api:
+    with connect_about(target, kind, name) as api:
         if own is not None and kind is SESSIONS:
             show_end(Screen(no_color=shape.no_color), shape, await_session(api, name, timeout, timeout_s))
             return

@@ -19,7 +19,7 @@ from topolog.events.errors import BadInput, TopologError
 from topolog.projections.cli import columns
 from topolog.projections.cli.client import Api
 from topolog.projections.cli.column import Column
-from topolog.projections.cli.connecting import connect
+from topolog.projections.cli.connecting import connect_about
 from topolog.projections.cli.documents import as_json, as_yaml
 from topolog.projections.cli.following import WatchEvent
 from topolog.projections.cli.narrowing import Filters
@@ -68,7 +68,7 @@ def watch(  # noqa: PLR0913 (its options)
     arguments = _words(command)
     printer = Printer(screen, shape, kind, begins=since is None)
     seen = 0
-    with connect(target) as api, contextlib.closing(printer):
+    with connect_about(target, kind, name) as api, contextlib.closing(printer):
         for event in events(api, screen, kind, name, filters.of(kind), since, changes_only=changes_only):
             printer.show(event)
             if event.is_change and arguments:

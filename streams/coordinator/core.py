@@ -11,7 +11,8 @@ further use: drop it and start a new one from the log. Two leaders at a time are
 only one of them.
 
 Order of use: `read` every record of `decisions` first, then `hear` heartbeats and `ask` requests in the order of their
-offsets, then `settle` once; then append `outbox` in order, send `dead` away, and look at `deadlines` again.
+offsets, then `settle` once; then send `dead` away and wait for its delivery, append `outbox` in order, and look at the
+deadlines again.
 """
 
 from collections import deque

@@ -105,16 +105,15 @@ class NodeCopies:
         self.update_sequence = 0
         self._node = node
         self._incarnation = Incarnation(0)
-        self._disk: Disk = {}
-        self._cleared: set[tuple[int, int]] = set()  # by the group's number: what the disk had and has no longer
+        self._whole: dict[int, set[int]] = {}  # by the group's number: what the disk has, as far as it was not cleared
         self._finished: dict[PartitionId, Finished] = {}
         self._drained: dict[Position, set[PartitionId]] = {}
         self._told: _Told | None = None
 
     def begin(self, incarnation: Incarnation, disk: Disk) -> None:
         """A new incarnation, which has these whole copies; what the former one has finished is no more."""
-        self._incarnation, self._disk, self._told = incarnation, disk, None
-        self._cleared.clear()
+        self._incarnation, self._told = incarnation, None
+        self._whole = {number: set(counters) for number, counters in disk.items()}
         self._finished.clear()
         self._drained.clear()
 
@@ -143,7 +142,7 @@ class NodeCopies:
             return False
         self._finished[group, partition] = Finished(since, token)
         if held.state is PartitionState.RENTING and (row := state.get(GroupRow, group)):
-            self._cleared.add((row.number, partition))
+            self._whole.get(row.number, set()).discard(partition)
         self._told = None
         return True
 
@@ -217,11 +216,7 @@ class NodeCopies:
         return copy is not None and copy.since == done.since
 
     def _group_map(self, group: GroupRow, held: Iterable[Held], counters: Mapping[int, UpdateCounter]) -> Copies:
-        states = {
-            each: PartitionState.OWNING
-            for each in self._disk.get(group.number, {})
-            if each < group.partitions and (group.number, each) not in self._cleared
-        }
+        states = {each: PartitionState.OWNING for each in self._whole.get(group.number, ()) if each < group.partitions}
         finished: dict[int, Finished] = {}
         for each in held:
             done = self._done(each)

@@ -101,7 +101,8 @@ class LeaseGuard:
 
         A lease that ends right behind the check is outlived by this much, and margin_ms is all that others wait beyond
         it. A read takes none of that, for it is checked again when it is done; nor does the thread that applies the
-        log, for a lease that is renewed late ends earlier.
+        log, for a lease that is renewed late ends earlier. The first operation that takes more than half of the
+        margin is logged, and then each that takes at least twice as long as the one logged last (LE12).
         """
         took_ns, margin_ms = ended_ns - began_ns, self._holder.margin_ms
         self._longest_ns = max(self._longest_ns, took_ns)

@@ -115,7 +115,7 @@ def _check_proposer(state: State, request: UpdateRequested) -> None:
     if row is None or not row.is_member or row.incarnation != request.incarnation:
         facts = {"incarnation": str(request.incarnation), "member": str(row.incarnation if row else None)}
         message = f"Incarnation {request.incarnation} of node {request.node!r} is not a member; it must join again."
-        raise Refused("STALE_INCARNATION", "K7", message, facts)
+        raise Refused("STALE_INCARNATION", "ME31", message, facts)
 
 
 def _merged(state: State, definition: ObjectType, based_on: int) -> ObjectType:

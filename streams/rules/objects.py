@@ -205,7 +205,7 @@ def _confirm(state: State, request: DeletionsConfirmed, ref: RequestRef) -> Deci
     node = state.get(NodeRow, request.node)
     if node is None or not node.is_member or node.incarnation != request.incarnation:
         message = f"Incarnation {request.incarnation} of node {request.node!r} is not a member."
-        raise Refused("STALE_INCARNATION", "K7", message, {"incarnation": str(request.incarnation)})
+        raise Refused("STALE_INCARNATION", "ME31", message, {"incarnation": str(request.incarnation)})
     rows = [change_row(state, number) for number in dict.fromkeys(request.changes)]
     numbers = tuple(row.number for row in rows if row and node.node in row.undeleted)
     if not numbers:

@@ -15,7 +15,8 @@ A copy is *present* if the log lists it from behind its node's joining, or if th
     a present owner        one that is heard acts, the wanted primary before others, then who counts highest (EX26)
     none that is heard     the partition is paused and waits for the first of them (DS10): row and token stay
     an owner may be back   it is paused and waits for the answers of the owners that are members (DS12)
-    no owner is present    it is lost and awaits its absent owners (DS2); the policy IGNORE begins it empty
+    no owner is present    it is lost and awaits its absent owners (DS2)
+    it is given up         by reset or IGNORE: it begins with the best copy that is left, else empty (EX18, EX19)
     there never was one    all that are wanted and heard own it, empty (EX27); it waits for the first of them
 
 Who is not heard is not newly listed (DS15), for writes would wait for it: the partition waits for it, served by others.

@@ -3,8 +3,9 @@
 Given the decision's position and the holders concerned, each holder is APPLIED (its present incarnation has reported,
 with the right chain hash, a position at or past it) or OPEN. With no OPEN holder the verdict is PROCEED. It is PROCEED
 too once the coordinator has waited proceed_ms since it read the decision back, for then each OPEN holder has applied it
-or is fenced (the argument stands in `events/leases.py`); but never over a holder that does not fence itself.
-Otherwise it is WAIT, naming the OPEN ones. A node that has left is no holder: its lease was over before NodeLeft.
+or is fenced (the argument stands in `events/leases.py`); but never over a holder that does not fence itself (LE18),
+nor over one that has read the decision and may be unable to apply it. Otherwise it is WAIT, naming the OPEN ones. A
+node that has left is no holder: its lease was over before NodeLeft.
 
 The verdict is monotone: PROCEED never becomes WAIT for the same decision, and more reports never delay it. It knows no
 clock; that the wait is over comes in as a fact, and a new coordinator starts the wait again.

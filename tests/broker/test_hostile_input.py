@@ -39,7 +39,7 @@ def _letters(site: Site) -> list[Entry] | None:
     return found if len(found) == 2 else None
 
 
-@pytest.mark.parametrize("topic", sorted(OF_NODES, key=lambda topic: topic.short_name))
+@pytest.mark.parametrize("topic", sorted(OF_NODES, key=str))
 def test_a_batch_that_unpacks_to_more_than_a_broker_takes_is_turned_away(site: Site, topic: Topic) -> None:
     """Bytes end nobody: what unpacks to 70 MB stops librdkafka's readers for ever, so no broker keeps it."""
     refusals: list[KafkaError | None] = []

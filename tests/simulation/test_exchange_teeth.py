@@ -3,7 +3,7 @@
 Not in the table, because no history of this simulation can show it, but proved elsewhere:
 
 - Maps read from behind an exchange's start, or not sent again in a new term: each makes up for the other
-  (`node/test_copies.py`, and coordinators killed in an exchange in `integration/test_exchange_failpoints.py`).
+  (`node/test_copies.py`, and coordinators killed in an exchange in `tests/broker/test_exchange_failpoints.py`).
 - A drain that is said while operations run, and a supplier that has not applied the map which lists the demander: since
   operations also read and stop for the cluster's state, a hundred seeds and more go by without either
   (`node/test_drains.py`, `node/test_sharing.py`; the model of the example store's replication).

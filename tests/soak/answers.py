@@ -23,11 +23,6 @@ def outcomes(history: History) -> Iterator[Violation]:
             yield Violation(Rule.ONE_OUTCOME, f"{request} was decided for another content than was asked first")
 
 
-def unanswered(history: History) -> Iterator[Violation]:
-    for request in sorted(history.requests.keys() - history.outcomes.keys()):
-        yield Violation(Rule.ONE_OUTCOME, f"{request} stands on its topic and has no outcome")
-
-
 def told(history: History) -> Iterator[Violation]:
     for told in of(Told, history.lines):
         if told.request is None:

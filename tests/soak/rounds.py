@@ -204,8 +204,14 @@ class Rounds:
         position, state_hash = self._stage.projected()
         if position < max(0, audit.position() - 10):
             return f"the projector stands at {position}, the log at {audit.position()}"
+        if (read := audit.position()) < (known := max(position, self._known())):
+            return f"the auditor stands at {read}, somebody knows of {known}"
         self._lines.append(Stood(PROJECTOR, 0, time.monotonic_ns(), position=position, state_hash=state_hash))
         return ""
+
+    def _known(self) -> int:
+        """The highest position that any client knows of."""
+        return max((line.position for line in self._lines if isinstance(line, Held | Stood | Told)), default=0)
 
     def _behind(self, healed_ns: int) -> list[str]:
         with self._stage.audit.lock:

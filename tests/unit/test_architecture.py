@@ -76,6 +76,7 @@ OWNERS = {
     "confluent_kafka": (
         "events/kafka.py",
         "events/kafka_admin.py",
+        "events/kafka_admin_client.py",
         "events/kafka_ends.py",
         "events/kafka_errors.py",
         "events/kafka_outage.py",
@@ -154,6 +155,7 @@ IMPURE = (
     "events/failpoints.py",
     "events/kafka.py",
     "events/kafka_admin.py",
+    "events/kafka_admin_client.py",
     "events/kafka_ends.py",
     "events/kafka_errors.py",
     "events/kafka_outage.py",

@@ -11,7 +11,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 RULES = ROOT / "docs" / "rules.md"
 SECTION = re.compile(r"^### (\w+)\n(.+)\nProved by (.+)\.$", re.MULTILINE)
-CITED = re.compile(r"(?<![\w/.%-])(?:K|DS|LE|ME|EX|BA|TA|RE|RD|OP)\d{1,2}(?![\w-])")
+CITED = re.compile(r"(?<![\w/.%])(?:K|DS|LE|ME|EX|BA|TA|RE|RD|OP)\d{1,2}(?!\w)")
 TEST = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
 CHAPTER = re.compile(r"docs/design/\w+\.md")
 ELSEWHERE = re.compile(r"\bDESIGN\b|§|\breference/\w+")
@@ -51,7 +51,7 @@ def refused_by() -> Iterator[tuple[str, int, str]]:
             for call in (each for each in ast.walk(ast.parse(text)) if isinstance(each, ast.Call)):
                 if isinstance(call.func, ast.Name) and call.func.id == "Refused" and len(call.args) > 1:
                     rule = call.args[1]
-                    if isinstance(rule, ast.Constant):
+                    if isinstance(rule, ast.Constant) and isinstance(rule.value, str):
                         yield name, call.lineno, rule.value
 
 

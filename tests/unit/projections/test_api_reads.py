@@ -271,6 +271,15 @@ def test_explain_a_node_that_is_being_removed(client: Client, chronicle: Chronic
     assert request["waiting_for"] == item["waiting_for"]
 
 
+def test_a_node_that_is_out_is_not_imagined_to_die(client: Client, chronicle: Chronicle, projector: Projector) -> None:
+    """What helps is whether it would be let in again."""
+    chronicle.leave("n1")
+    projector.step()
+    helps = get(client, "/nodes/n1/explain")["item"]["next"]
+    assert "topolog explain join n1" in helps
+    assert "topolog explain node n1 --if dies" not in helps
+
+
 def test_explain_a_join_that_waits(client: Client, chronicle: Chronicle, projector: Projector) -> None:
     """LE22: a process without the lock on the folder waits for the lease of the one before."""
     chronicle.wait_to_join("n1")

@@ -21,6 +21,8 @@ def stage(chronicle: Chronicle, projector: Projector) -> Iterator[Stage]:
 def test_the_drop_of_a_group_names_its_data_and_where_they_lie(stage: Stage) -> None:
     dropped = stage.imagined({"kind": "drop-group", "name": "orders"})
     assert dropped["warnings"] == ["all data of group orders goes: 16 partitions, from n1, n2, n3, n4"]
+    assert "All 16 partitions of orders go, with their data." in dropped["sentence"]
+    assert "other owners" not in dropped["sentence"]
 
 
 @pytest.mark.parametrize(

@@ -8,11 +8,11 @@ from typing import Any, cast
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import AdminClient
 from tests.unit.projections.chronicle import LOG_ID, Chronicle
 
 from topolog.events.errors import BadInput, LogDiverged, NotFound, Unreachable
 from topolog.events.kafka_admin import FoundTopic, KafkaAdmin
+from topolog.events.kafka_admin_client import AdminClient
 from topolog.events.log import InMemoryLog
 from topolog.events.topics import Topic
 from topolog.projections.archive.landings import ArchiveWriter, opened

@@ -112,3 +112,24 @@ def test_two_moments_are_compared(real: Real, capsys: pytest.CaptureFixture[str]
     assert command(real, capsys, "diff", "node/n1", "--from", before).code == 0
     shown = command(real, capsys, "diff", "cluster", "--from", before, "-o", "csv")
     assert (shown.code, "members 1 → 2" in shown.out) == (8, True), shown
+
+
+@pytest.mark.parametrize("words", ["get", "describe", "history", "explain", "watch --limit 1", "wait", "diff --from 0"])
+def test_a_cluster_that_is_named_is_the_one_that_is_asked(
+    real: Real, capsys: pytest.CaptureFixture[str], words: str
+) -> None:
+    """A mistyped name must not tell that another cluster is well."""
+    verb, *rest = words.split()
+    unknown = command(real, capsys, verb, "cluster", "nope", *rest)
+    assert (unknown.code, unknown.out) == (1, "")
+    assert "no cluster 'nope'" in unknown.err
+    assert command(real, capsys, verb, "cluster", "a/b", *rest).code == 2
+    assert command(real, capsys, verb, "cluster/nope", *rest, "--cluster", "main").code == 1
+
+
+def test_a_name_counts_for_more_than_the_settings(
+    real: Real, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TOPOLOG_CLUSTER__NAME", "another")
+    assert command(real, capsys, "get", "cluster").code == 1
+    assert command(real, capsys, "get", "cluster", "main").code == 0

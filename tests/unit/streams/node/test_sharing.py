@@ -210,7 +210,7 @@ def test_an_operation_that_outlives_the_wait_has_not_happened() -> None:
 
 
 def test_when_a_node_dies_others_act_at_once() -> None:
-    """EX25: nobody is asked; what it acted for, its backups act for under new tokens."""
+    """EX25: nobody is asked for a map; what it acted for, its backups act for under new tokens."""
     with shared("n1", "n2", "n3") as cluster:
         gone = {partition for partition, primary in cluster.primaries().items() if primary == "n2"}
         asked = cluster.shards["n1"].asked

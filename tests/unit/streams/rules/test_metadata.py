@@ -133,7 +133,7 @@ def test_u8_a_proposal_that_changes_nothing_takes_no_version() -> None:
 
 
 def test_a_stale_incarnation_does_not_propose() -> None:
-    """K7: a process that is out of the membership is told to join again."""
+    """ME31: a process that is out of the membership is told to join again."""
     cluster = Cluster("n1")
     assert refusal(cluster, update(CUSTOMER, node="n1", life=9)).code == "STALE_INCARNATION"
     assert refusal(cluster, update(CUSTOMER, node="n7")).code == "STALE_INCARNATION"

@@ -106,7 +106,7 @@ def test_a_server_that_leaves_is_no_longer_waited_for_with_its_deletions() -> No
 
 
 def test_a_confirmation_of_a_former_life_or_of_nothing_counts_for_nothing() -> None:
-    """K7: only the present life can say what it has deleted; what it has said is said."""
+    """ME31: only the present life can say what it has deleted; what it has said is said."""
     found = Changing("n1")
     found.make(database(), table())
     number = found.make(drop())
