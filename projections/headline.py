@@ -120,8 +120,8 @@ def _of_silent(found: Sequence[Pending]) -> Iterator[str]:
     if len(silent) == 1:
         yield silent[0].sentence
     elif silent:
-        heard = [f"{held.node} ({ago(held.heard_ms or 0)})" for each in silent for held in each.waits_for]
-        yield f"{len(silent)} members are silent: {listed(heard)}."
+        heard = [f"{held.node} (heard {ago(held.heard_ms or 0)} ago)" for each in silent for held in each.waits_for]
+        yield f"{len(silent)} members are not renewed any more: {listed(heard)}."
 
 
 def _nodes(found: Sequence[Pending]) -> list[str]:

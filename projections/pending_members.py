@@ -14,8 +14,9 @@ from topolog.events.requests import OutcomeRow
 from topolog.projections import baselines, change_rows, definition_words, joins, patience
 from topolog.projections.change_rows import Line
 from topolog.projections.durations import ago
-from topolog.projections.pending_resources import Pending, PendingHolder
+from topolog.projections.pending_resources import Pending
 from topolog.projections.pending_view import PendingView, What
+from topolog.projections.resources import Lease
 from topolog.projections.sentences import listed
 
 
@@ -164,9 +165,8 @@ def _silent(view: PendingView, row: NodeRow) -> Iterator[Pending]:
     since = Position(lease.renewed_at)
     if not view.clock.is_left_out(view.logged_ms(since)):
         return
-    heard = _HEARD.get(lease.state, "none of its heartbeats was confirmed for {0}").format(ago(lease.age_ms or 0))
     serves = f"it stops serving in {ago(lease.fenced_in_ms or 0)}" if lease.fenced_in_ms else "it serves nothing"
-    said = f"Member {row.node} is silent: {heard}, {serves}."
+    said = f"Member {row.node} is {_how_it_is_heard(view, row, lease)}, {serves}."
     if view.clock.is_passed_over(view.logged_ms(since)):
         said += f" Coordinator {view.clock.cluster.coordinator} does not put it out: it may hear nobody's silence."
     ends = "without end, while no coordinator counts: when it is heard again"
@@ -174,11 +174,22 @@ def _silent(view: PendingView, row: NodeRow) -> Iterator[Pending]:
         ends = f"in {ago(lease.out_in_ms)} at the latest, when it is out, unless it is heard again"
     name = shlex.quote(row.node)
     commands = (f"topolog explain node {name}", f"topolog explain lease {name}")
-    asked = (PendingHolder(row.node, since, lease.age_ms, lease.state, lease.out_in_ms),)
+    asked = (view.holder(row.node, since, lease.out_in_ms),)
     yield view.item(What("SILENT", row.node, f"node {row.node}", commands), said, since, asked, lease.out_in_ms, ends)
 
 
-_HEARD = {"NONE": "none of its heartbeats has been confirmed since it joined {0} ago"}
+def _how_it_is_heard(view: PendingView, row: NodeRow, lease: Lease) -> str:
+    """A process that beats and does not apply what was decided hangs: to call it silent would send people to its
+    network."""
+    unconfirmed = _UNCONFIRMED.get(lease.state or "", "none of its heartbeats was confirmed for {0}")
+    said = unconfirmed.format(ago(lease.age_ms or 0))
+    heard_ms = view.heard_ms(row.node)
+    if view.clock is None or heard_ms is None or heard_ms > view.clock.silent_after_ms:
+        return f"silent: {said}"
+    return f"heard ({ago(heard_ms)} ago), and has not applied what it must: {said}"
+
+
+_UNCONFIRMED = {"NONE": "none of its heartbeats has been confirmed since it joined {0} ago"}
 
 
 def of_types(view: PendingView) -> Iterator[Pending]:

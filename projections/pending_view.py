@@ -56,6 +56,10 @@ class PendingView:
     def _heard(self) -> dict[str, int]:
         return dict(heard_ms(self.reading, self.age_ms))
 
+    def heard_ms(self, node: str) -> int | None:
+        """How many ms ago it was heard last; None where that is not known."""
+        return self._heard.get(node)
+
     def logged_ms(self, position: Position) -> int:
         """When the decision there was logged."""
         return self.reading.surely_decision(position).logged_at_ms
@@ -66,7 +70,7 @@ class PendingView:
     def holder(self, node: str, since: Position, at_most_ms: int | None) -> PendingHolder:
         """Somebody who is waited for."""
         lease = self.leases.get(node)
-        return PendingHolder(node, since, self._heard.get(node), lease.state if lease else None, at_most_ms)
+        return PendingHolder(node, since, self.heard_ms(node), lease.state if lease else None, at_most_ms)
 
     def holders(self, nodes: Iterable[str], since: Position, at_most_ms: int | None) -> tuple[PendingHolder, ...]:
         return tuple(self.holder(node, since, at_most_ms) for node in nodes)

@@ -113,9 +113,9 @@ def _silent(reading: Reading, leases: Sequence[Lease], found: Sequence[Pending])
             yield SilentMember(
                 node=lease.node,
                 lease=lease.state or "",
-                heard_at=lease.renewed_at,
-                heard_time=lease.renewed_time or "",
-                heard_ms=lease.age_ms or 0,
+                renewed_at=lease.renewed_at,
+                renewed_time=lease.renewed_time or "",
+                age_ms=lease.age_ms or 0,
                 fenced_in_ms=lease.fenced_in_ms or 0,
                 out_in_ms=lease.out_in_ms,
                 primary_of=primaries[lease.node],

@@ -26,9 +26,9 @@ class SilentMember(msgspec.Struct, frozen=True):
 
     node: str
     lease: str
-    heard_at: int
-    heard_time: str
-    heard_ms: int
+    renewed_at: int
+    renewed_time: str
+    age_ms: int
     fenced_in_ms: int
     out_in_ms: int | None
     primary_of: Mapping[str, int]

@@ -95,12 +95,12 @@ def _leader(leader: Json) -> str:
 
 
 def _silent(each: Mapping[str, object]) -> Iterator[str]:
-    """When it was heard last, what is left, what hangs on it."""
+    """When its lease was renewed last, what is left, what hangs on it."""
     out_ms, fenced_ms = each.get("out_in_ms"), each.get("fenced_in_ms")
     serves = f"stops serving in {ago(fenced_ms)}" if isinstance(fenced_ms, int) and fenced_ms else "serves nothing"
     out = f", {f'out in {ago(out_ms)}' if out_ms else 'to be out'}" if isinstance(out_ms, int) else ""
-    heard = ago(int(str(each.get("heard_ms"))))
-    yield f"  {each.get('node')}  last heard {heard} ago ({to_the_second(each.get('heard_time'))}), {serves}{out}"
+    age, renewed = ago(int(str(each.get("age_ms")))), to_the_second(each.get("renewed_time"))
+    yield f"  {each.get('node')}  last confirmed {age} ago ({renewed}), {serves}{out}"
     primary_of = each.get("primary_of")
     if isinstance(primary_of, Mapping) and primary_of:
         yield f"      primary of {', '.join(f'{count} of {group}' for group, count in primary_of.items())}"
@@ -111,4 +111,5 @@ def _silent(each: Mapping[str, object]) -> Iterator[str]:
 def _wait(each: Mapping[str, object]) -> str:
     nodes = ", ".join(str(held.get("node")) for held in listed(dict(each), "waits_for"))
     waited = ago(int(str(each.get("waited_ms"))))
-    return f"{each.get('name')}  {waited}{f' for {nodes}' if nodes else ''}; ends {each.get('ends')}"
+    verb = "is" if each.get("at_most_ms") is None else "ends"
+    return f"{each.get('name')}  {waited}{f' for {nodes}' if nodes else ''}; {verb} {each.get('ends')}"

@@ -10,9 +10,14 @@ import pytest
 from tests.unit.projections.chronicle import FENCE_MS, Chronicle
 from tests.unit.projections.serving import served
 from tests.unit.projections.sharing import shared_out
+from tests.unit.projections.test_lease_health import alive
+from tests.unit.projections.test_lease_health import health as measured
 
+from topolog.events.codec import CODEC
+from topolog.events.ids import NodeId
 from topolog.events.leases import LeaveReason
 from topolog.events.requests import RequestRefused
+from topolog.events.topics import Topic
 from topolog.projections import explain_cluster, health, pending, situation, status
 from topolog.projections.api.filters import Leases
 from topolog.projections.pending_resources import Pending
@@ -124,6 +129,24 @@ def test_who_is_left_out_of_an_echo_is_silent_everywhere(watched: Watched) -> No
     )
 
 
+def test_who_is_heard_and_not_renewed_is_not_called_silent(watched: Watched) -> None:
+    """RD22: a process that hangs in a hook beats; whoever reads that it is silent looks at its network."""
+    watched.echo("n1", "n2")
+    watched.passes(3_000)
+    hung = watched.lease("n3").incarnation
+    for record in (measured(watched.chronicle, node=NodeId("n3"), incarnation=hung), alive()):
+        watched.chronicle.log.put(Topic.LEASE_HEALTH, getattr(record, "node", ""), CODEC.encode(record))
+    (found,) = watched.pending
+    assert found.sentence == (
+        "Member n3 is heard (0 ms ago), and has not applied what it must: "
+        "none of its heartbeats was confirmed for 8 s, it stops serving in 12 s."
+    )
+    assert [(held.node, held.heard_ms) for held in found.waits_for] == [("n3", 0)]
+    watched.chronicle.now_ms += 2_001
+    (later,) = watched.pending
+    assert later.sentence.startswith("Member n3 is silent: none of its heartbeats was confirmed for 10 s")
+
+
 def test_who_is_heard_again_is_not_silent(watched: Watched) -> None:
     watched.echo("n1", "n2")
     watched.echo(*NODES)
@@ -187,7 +210,7 @@ def test_the_first_echo_of_a_new_leader_blames_nobody(watched: Watched) -> None:
     assert {watched.lease(node).out_in_ms for node in NODES} == {FENCE_MS + 5_000}
     watched.echo("n1")
     assert watched.cluster.silent == ("n2", "n3")
-    assert watched.cluster.news == ("2 members are silent: n2 (17 s), n3 (17 s).",)
+    assert watched.cluster.news == ("2 members are not renewed any more: n2 (heard 17 s ago), n3 (heard 17 s ago).",)
 
 
 def test_a_reader_that_is_behind_says_as_of_when(watched: Watched) -> None:
