@@ -60,12 +60,14 @@ def status(reading: Reading, age_ms: int) -> Status:
         waits_in_all=len(waits),
         bad_events=tuple(islice(_bad_events(reading), _BAD_EVENTS)),
         looked_through=LOOKED_THROUGH,
-        next=_next(reading, bad, waits),
+        next=_next(reading, cluster, bad, waits),
     )
 
 
-def _next(reading: Reading, bad: Sequence[Pending], waits: Sequence[Pending]) -> tuple[str, ...]:
+def _next(reading: Reading, cluster: Cluster, bad: Sequence[Pending], waits: Sequence[Pending]) -> tuple[str, ...]:
     first = [each.next[0] for each in (*bad, *waits)]
+    if cluster.state != "ACTIVE":
+        first.insert(0, "topolog cluster activate --dry-run")
     if reading.is_current and reading.present.stopped:
         first.insert(0, "topolog doctor")
     return tuple(dict.fromkeys([*first[: NEXT_MAX - 1], "topolog get pending" if first else "topolog explain cluster"]))

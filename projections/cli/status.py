@@ -65,8 +65,7 @@ def _lines(item: Json) -> Iterator[str]:
     """What stands below the reasons; headings begin in the first column."""
     yield "Leads"
     yield f"  {_leader(item.get('leader') or {})}"
-    leases = ", ".join(f"{count} {state.lower()}" for state, count in (item.get("leases") or {}).items())
-    yield f"  {counted(int(item.get('members') or 0), 'member')}{f'; leases: {leases}' if leases else ''}"
+    yield f"  {_members(int(item.get('members') or 0), item.get('leases') or {})}"
     if silent := listed(item, "silent"):
         yield "Silent"
         for each in silent:
@@ -84,6 +83,16 @@ def _lines(item: Json) -> Iterator[str]:
         yield from (f"  {to_the_second(each['time'])}  {each['position']}  {each['sentence']}" for each in events)
     yield "Next"
     yield from (f"  {each}" for each in names(item.get("next")))
+
+
+def _members(count: int, leases: Mapping[str, int]) -> str:
+    """How many, and the leases of the servers among them; nothing of leases as of the past."""
+    if not leases:
+        return counted(count, "member")
+    parts = [f"{holders} {state.lower()}" for state, holders in leases.items()]
+    if clients := count - sum(leases.values()):
+        parts.append(f"none of {counted(clients, 'client')}")
+    return f"{counted(count, 'member')}; leases: {', '.join(parts)}"
 
 
 def _leader(leader: Json) -> str:

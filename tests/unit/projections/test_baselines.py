@@ -77,6 +77,7 @@ def test_a_deactivated_cluster_says_what_ends_that(active: Stage) -> None:
     cluster = active.get("/cluster")
     assert cluster["sentence"].startswith("INACTIVE since position")
     assert "held by an operator: nothing is read or written" in cluster["sentence"]
+    assert active.get("/status")["next"][0] == "topolog cluster activate --dry-run"
     facts = active.get("/cluster/explain")["facts"]
     assert "topolog cluster activate" in facts["ends when"]
     assert facts["state"].endswith("by api: a repair; applied by n1")
@@ -91,6 +92,7 @@ def test_read_only_is_said_first(active: Stage) -> None:
     active.finish()
     assert active.get("/cluster")["sentence"].startswith("ACTIVE_READ_ONLY since position")
     assert active.get("/cluster/explain")["facts"]["ends with"] == "`topolog cluster activate`"
+    assert active.get("/status")["next"][0] == "topolog cluster activate --dry-run"
 
 
 def test_asked_for_again_on_the_way_it_is_accepted_when_it_is_there(active: Stage) -> None:
