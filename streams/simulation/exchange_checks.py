@@ -130,6 +130,8 @@ class ExchangeChecks:
     def look(self) -> None:
         """Whether what waits has to (DS16, DS17)."""
         due_ns = self._world.timeline.now_ns - (_SERVED_MS + 2 * self._world.gather_ms) * NS_PER_MS
+        if not _shares_out(self._ledger.state):
+            self._shared_out_ns = self._world.timeline.now_ns
         self._check_late(self._world.timeline.now_ns - _LATE_MS * NS_PER_MS)
         late = [place for place, since_ns in self._paused_ns.items() if since_ns < due_ns]
         if late and self._leads_well(due_ns):
@@ -245,7 +247,6 @@ class ExchangeChecks:
         state = self._ledger.state
         if not _shares_out(state):
             self._paused_ns.clear()
-            self._shared_out_ns = now_ns
             return
         self._paused_ns = {place: self._paused_ns.get(place, now_ns) for place in _paused(state)}
 

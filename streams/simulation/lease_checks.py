@@ -54,8 +54,11 @@ class LeaseChecks:
 
     def look_at(self, node: NodeProcess) -> None:
         """After the node's turn."""
-        held = self._held.setdefault(node, _Held(node.session.core.incarnation))
-        if node.session.core.lease.deadline_ns > held.deadline_ns:
+        core = node.session.core
+        held = self._held.setdefault(node, _Held(core.incarnation))
+        # Where the fence was made shorter meanwhile, the lease of a new life may end before that of the former one.
+        ended_ns = held.deadline_ns if held.incarnation == core.incarnation else -1
+        if core.lease.deadline_ns > ended_ns:
             self._check_anchor(node, held)
         if node.read_held and held.lapses != held.lapses_when_read_began:
             raise Broken(Rule.READS, f"{node.describe()}, whose lease was over {held.lapses} times")

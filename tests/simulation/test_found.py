@@ -234,3 +234,17 @@ def test_a_reset_whose_exchange_has_missed_somebody_is_known_for_one_by_the_chec
         Act(4_603, Kind.SHARE, 20.0, 491_605_016),
     )
     replay(Case(8_259, 4_894, acts))
+
+
+def test_a_lease_of_a_new_life_may_end_before_that_of_the_former_one() -> None:
+    """LE12: where the fence was made shorter meanwhile; the checks took its renewal for its beginning, and a read that
+    ran under it for one across two leases."""
+    acts = (
+        Act(268, Kind.TERMS, 20.0, 2_188_942_435),
+        Act(454, Kind.PROPOSE, 20.0, 4_000_504_426),
+        Act(563, Kind.PROPOSE, 20.0, 4_227_122_461),
+        Act(573, Kind.CUT, 1_080.952_534_736_440_2, 2_111_785_949),
+        Act(980, Kind.FORGE, 20.0, 1_270_996_511),
+        Act(1_137, Kind.PROPOSE, 20.0, 689_738_724),
+    )
+    replay(Case(36_900, 2_573, acts))
