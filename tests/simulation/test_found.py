@@ -248,3 +248,33 @@ def test_a_lease_of_a_new_life_may_end_before_that_of_the_former_one() -> None:
         Act(1_137, Kind.PROPOSE, 20.0, 689_738_724),
     )
     replay(Case(36_900, 2_573, acts))
+
+
+def test_while_nothing_is_shared_out_nobody_who_has_answered_late_is_waited_for() -> None:
+    """DS17, BA16: the cluster is cold from 6.28 s to 7.81 s, and nothing changes in between. The checks had looked at
+    that only where something changed, and took the answer for one that had come 1.5 s before it could count."""
+    acts = [
+        (152, Kind.COPY, 20.0, 1_346_296_404),
+        (534, Kind.REMOVE_NODE, 20.0, 1_205_259_397),
+        (745, Kind.REMOVE_TYPE, 20.0, 3_309_198_790),
+        (1_384, Kind.REPEAT, 20.0, 2_359_474_841),
+        (1_741, Kind.SHARE, 20.0, 3_801_539_330),
+        (2_024, Kind.OPERATE, 20.0, 1_651_153_313),
+        (2_786, Kind.REPEAT, 20.0, 799_604_468),
+        (2_838, Kind.RESTORE, 1734.18906619352, 4_103_665_735),
+        (2_864, Kind.OPERATE, 20.0, 3_059_075_970),
+        (2_990, Kind.WIPE, 1574.5130704594621, 1_198_208_868),
+        (3_053, Kind.RETIRE, 20.0, 3_846_160_658),
+        (3_289, Kind.REMOVE_NODE, 20.0, 3_664_205_380),
+        (3_310, Kind.MOVE, 1538.5031118384584, 251_491_537),
+        (3_716, Kind.REPEAT, 20.0, 1_808_427_288),
+        (3_986, Kind.OPERATE, 20.0, 1_499_366_107),
+        (4_106, Kind.LEAVE, 20.0, 564_364_211),
+        (4_875, Kind.OPERATE, 20.0, 4_085_417_855),
+        (4_971, Kind.MOVE, 20.0, 526_006_979),
+        (5_402, Kind.TERMS, 20.0, 4_084_233_112),
+        (5_496, Kind.MOVE, 20.0, 4_159_601_771),
+        (6_117, Kind.MOVE, 485.03086470669376, 1_173_668_272),
+        (6_409, Kind.OPERATE, 20.0, 661_432_691),
+    ]
+    replay(Case(36_591, 7_810, tuple(Act(*each) for each in acts)))
