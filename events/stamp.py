@@ -32,6 +32,7 @@ TEXT_BYTES_MAX = 10_000
 
 _HEAD = struct.Struct(">B16sqqHH16sqBHHH")
 _INPUT = struct.Struct(">BHq8s")
+HEAD_BYTES, INPUT_BYTES = _HEAD.size, _INPUT.size
 
 
 class InputOffset(msgspec.Struct, frozen=True):

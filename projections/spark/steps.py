@@ -17,7 +17,7 @@ from pyspark.sql.avro.functions import from_avro
 
 from topolog.events.codec import Released
 from topolog.events.framing import MARKER, PREFIX_BYTES, SCHEMA_HEADER
-from topolog.events.stamp import HEADER_NAME
+from topolog.events.stamp import HEAD_BYTES, HEADER_NAME, INPUT_BYTES
 from topolog.events.topics import ROOT
 from topolog.projections.archive.spans import Span
 
@@ -141,10 +141,10 @@ def _header(name: str) -> Column:
 
 def _stamp(stamp: Column) -> Column:
     """A stamp's fields (`events/stamp.py` has the layout, for ever); None without one, or of another layout."""
-    fits = (_number(stamp, 1, 1) == 1) & (F.length(stamp) >= 68)
+    fits = (_number(stamp, 1, 1) == 1) & (F.length(stamp) >= HEAD_BYTES)
     inputs = _number(stamp, 62, 1)
     cause, actor, reason = (_number(stamp, at, 2) for at in (63, 65, 67))
-    texts = F.lit(69) + inputs * 11
+    texts = F.lit(HEAD_BYTES + 1) + inputs * INPUT_BYTES  # what Spark cuts out is counted from 1
     fields = F.struct(
         _bytes(stamp, 2, 16).alias("log_id"),
         _number(stamp, 18, 8).alias("term"),

@@ -20,7 +20,7 @@ from topolog.events.ids import Offset
 from topolog.events.levels import FIRST_LEVEL
 from topolog.events.log import Entry
 from topolog.events.membership import NodeJoined
-from topolog.events.stamp import decode_stamp
+from topolog.events.stamp import HEADER_NAME, InputOffset, decode_stamp, encode_stamp
 from topolog.events.topics import Topic
 from topolog.projections.archive import reading
 from topolog.projections.archive.landings import Archive, ArchiveWriter, opened
@@ -80,6 +80,26 @@ def test_each_type_has_a_table_with_its_fields_its_place_and_its_stamp(
         assert (row.stamp.cause, row.stamp.actor, row.stamp.reason) == (stamp.cause, stamp.actor, stamp.reason)
         assert row.stamp.recorded_at.replace(tzinfo=UTC).timestamp() * 1000 == pytest.approx(stamp.recorded_at_ms)
         assert (row.joiner.node, row.slot) == (record.joiner.node, record.slot)
+
+
+def test_what_a_stamp_says_lands_however_many_inputs_it_names(
+    spark: SparkSession, chronicle: Chronicle, archive: ArchiveWriter, lander: Lander
+) -> None:
+    """They stand before its texts."""
+    entry = next(each for each in chronicle.entries if CODEC.type_of(each.value) is NodeJoined)
+    assert entry.stamp is not None
+    stamp = msgspec.structs.replace(decode_stamp(entry.stamp), reason="größer")
+    many = tuple(InputOffset(Topic.HEARTBEATS.code, number, Offset(7), b"a digest") for number in range(4))
+    stamps = [encode_stamp(msgspec.structs.replace(stamp, inputs=many[:count])) for count in range(len(many) + 1)]
+    entries = [
+        msgspec.structs.replace(entry, offset=Offset(number), headers=((HEADER_NAME, each),))
+        for number, each in enumerate(stamps)
+    ]
+    lander.land(came(spark, chronicle.cluster, entries), "test")
+    rows = read(spark, archive, "tables/NodeJoined")
+    assert len(rows) == len(entries)
+    said = {(row.stamp.cause, row.stamp.actor, row.stamp.reason) for row in rows}
+    assert said == {(stamp.cause, stamp.actor, "größer")}
 
 
 def test_two_versions_of_a_type_are_one_table(
