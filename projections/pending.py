@@ -54,7 +54,7 @@ def since(reading: Reading, age_ms: int, position: Position) -> list[Pending]:
 
 def told(each: Pending) -> str:
     """What waits and how that ends, in words."""
-    return f"{each.sentence} It {'is' if each.at_most_ms is None else 'ends'} {each.ends}."
+    return f"{each.sentence} It ends {each.ends}."
 
 
 def awaited(each: Pending) -> tuple[Awaited, ...]:

@@ -44,7 +44,7 @@ def of_cluster(view: PendingView) -> Iterator[Pending]:
 
 
 def _no_decisions(view: PendingView, name: str, said: str, since: Position) -> Pending:
-    ends = "without end, when a coordinator leads; one that stands by does so within seconds"
+    ends = "at no fixed time: when a coordinator leads; one that stands by does so within seconds"
     commands = ("topolog doctor", "topolog get decisions", "topolog explain cluster")
     return view.item(What("COORDINATOR", name, "cluster", commands), said, since, (), None, ends)
 
@@ -59,7 +59,8 @@ def _of_state(view: PendingView, state: ClusterStateRow) -> Iterator[Pending]:
     if cold is not None:
         at, missing = Position(cold.since), cold.quorum - len(cold.online)
         said = f"The cluster is cold: {listed(cold.awaited)} left together, and no exchange ends."
-        ends = f"without end, until {missing} more of the baseline come back, for a time cannot bring back their data"
+        back = f"{missing} more of the baseline come back"
+        ends = f"at no fixed time: it waits until {back}, for a time cannot bring back their data"
         commands = ("topolog explain cluster", "topolog baseline warm --dry-run", "topolog get nodes")
         away = view.holders(cold.awaited, at, None)
         yield view.item(What("COLD", str(at), "cluster", commands), said, at, away, None, ends)
@@ -74,7 +75,7 @@ def _of_state(view: PendingView, state: ClusterStateRow) -> Iterator[Pending]:
             f"The cluster is INACTIVE, and becomes {state.resumes.value} by itself once its baseline is whole: "
             f"{listed(standing.away)} away."
         )
-        ends = "without end, until all of them are online or somebody activates it"
+        ends = "at no fixed time: it waits until all of them are online or somebody activates it"
         commands = ("topolog explain cluster", "topolog cluster activate --dry-run", "topolog get nodes")
         away = view.holders(standing.away, state.since, None)
         number = str(standing.number)
@@ -90,7 +91,7 @@ def _of_adjustment(view: PendingView) -> Iterator[Pending]:
     does += [f"drop {listed(adjust.drops)}"] if adjust.drops else []
     said = f"The baseline is about to {' and to '.join(does) or 'be looked at'}, by itself."
     left_ms = None if adjust.suppressed else adjust.due_in_ms
-    ends = f"without end, because {adjust.suppressed}" if adjust.suppressed else ""
+    ends = f"at no fixed time, because {adjust.suppressed}" if adjust.suppressed else ""
     commands = ("topolog explain cluster", "topolog baseline auto-adjust --off")
     yield view.item(What("ADJUSTMENT", str(row.last_at), "cluster", commands), said, row.last_at, (), left_ms, ends)
 
@@ -112,7 +113,9 @@ def of_nodes(view: PendingView) -> Iterator[Pending]:
     for node, drain in baselines.drains(view.reading).items():
         if drain.finished_at is None:
             said = f"Server {node} hands over all that it holds."
-            ends = "without end, until other servers hold whole copies of all of it, however long they load"
+            ends = (
+                "at no fixed time: it waits until other servers hold whole copies of all of it, however long they load"
+            )
             name = shlex.quote(node)
             more = f"topolog get maps --node {name}", f"topolog baseline drain {name} --cancel"
             commands = (f"topolog explain node {name}", *more)
@@ -144,7 +147,7 @@ def _refused(view: PendingView, row: OutcomeRow) -> Pending:
     node = row.subject.removeprefix("node ")
     refused_ago = ago(view.now_ms - view.logged_ms(row.position))
     said = f"Node {node} was refused {refused_ago} ago: its disk {_PARTED.get(row.code, 'does not fit')} ({row.code})."
-    ends = "without end, until it is started with a disk that fits, or anew"
+    ends = "at no fixed time: it waits until it is started with a disk that fits, or anew"
     commands = (f"topolog explain node {shlex.quote(node)}", "topolog get branches", "topolog baseline graph")
     asked = view.holders((node,), row.position, None)
     return view.item(What("REFUSED-JOIN", node, f"node {node}", commands), said, row.position, asked, None, ends)
@@ -169,7 +172,7 @@ def _silent(view: PendingView, row: NodeRow) -> Iterator[Pending]:
     said = f"Member {row.node} is {_how_it_is_heard(view, row, lease)}, {serves}."
     if view.clock.is_passed_over(view.logged_ms(since)):
         said += f" Coordinator {view.clock.cluster.coordinator} does not put it out: it may hear nobody's silence."
-    ends = "without end, while no coordinator counts: when it is heard again"
+    ends = "at no fixed time, while no coordinator counts: when it is heard again"
     if lease.out_in_ms is not None:
         ends = f"in {ago(lease.out_in_ms)} at the latest, when it is out, unless it is heard again"
     name = shlex.quote(row.node)
@@ -227,7 +230,9 @@ def of_changes(view: PendingView) -> Iterator[Pending]:
     for _, row in view.reading.rows(ChangeRow):
         if row.undeleted and row.closed_at is not None:
             said = f"Data that change {row.number} has closed is being deleted by {listed(row.undeleted)}."
-            ends = "without end, until each of them says so, or is out; nobody is shown the data meanwhile"
+            ends = (
+                "at no fixed time: it waits until each of them says so, or is out; nobody is shown the data meanwhile"
+            )
             asked = view.holders(row.undeleted, row.closed_at, None)
             commands = (f"topolog explain change {row.number}",)
             about = f"change {row.number}"

@@ -53,10 +53,10 @@ def _exchange(view: PendingView, row: ExchangeRow, missed: paused.Missed) -> Pen
     what = What("EXCHANGE", version, f"exchange {version}", commands)
     state = baselines.state_row(view.reading)
     if state.cold_at is not None:
-        ends = "without end, because the cluster is cold: not before enough of the baseline are back"
+        ends = "at no fixed time, because the cluster is cold: not before enough of the baseline are back"
         return view.item(what, said, row.started_at, asked, None, ends)
     if not state.shares_out:
-        ends = f"without end, because the cluster is {state.allowed.value}: not before it is activated"
+        ends = f"at no fixed time, because the cluster is {state.allowed.value}: not before it is activated"
         return view.item(what, said, row.started_at, asked, None, ends)
     ends = "" if asked else "as soon as the coordinator sees that all have answered"
     return view.item(what, said, row.started_at, asked, gather.left_ms, ends)
@@ -76,7 +76,7 @@ def _unheard(view: PendingView, missed: paused.Missed, row: UnheardRow) -> Pendi
     what = What("EXCHANGE", version, f"exchange {version}", commands)
     since = Position(min(each.at for each in row.servers))
     endless = [each.node for each in asked if each.at_most_ms is None]
-    ends = f"without end, because {listed(endless)} may have last copies: until it is heard or removed"
+    ends = f"at no fixed time, because {listed(endless)} may have last copies: until it is heard or removed"
     left_ms = None if endless else max(each.at_most_ms or 0 for each in asked)
     item = view.item(what, said, since, asked, left_ms, ends if endless else "")
     return msgspec.structs.replace(item, is_overdue=row.overdue_at is not None)
@@ -92,7 +92,7 @@ def _hand_over(view: PendingView, row: HandOverRow) -> Pending:
     asked, words = patience.for_hand_over(view.reading, row)
     count = sum(len(move.partitions) for move in row.moves)
     said = f"{row.node} hands over {_count(count)} to {listed(sorted({move.to for move in row.moves}))}."
-    ends = "" if asked.at_most_ms is not None else f"without end, because {words}"
+    ends = "" if asked.at_most_ms is not None else f"at no fixed time, because {words}"
     first = row.moves[0]
     commands = (
         f"topolog explain partition {shlex.quote(f'{first.group}/{first.partitions[0]}')}",
@@ -132,7 +132,7 @@ def _lost(view: PendingView, group: str, count: int) -> Pending:
     said = f"{_count(count)} of group {group} {_are(count)} lost: no copy that is whole is present."
     reset = f"topolog reset group {shlex.quote(group)}"
     back = f"until {listed(awaited)} is back with its disk" if awaited else "for no absent node owns them"
-    ends = f"without end, {back}, or they are given up with `{reset}`"
+    ends = f"at no fixed time: it waits {back}, or they are given up with `{reset}`"
     first = shlex.quote(found[0].name)
     commands = (f"topolog explain partition {first}", f"{_LIST} --state LOST --group {shlex.quote(group)}", reset)
     asked = view.holders(awaited, _since(found), None)
@@ -159,7 +159,9 @@ def _paused(view: PendingView, group: str, count: int, missed: paused.Missed) ->
     what = What("PAUSED", group, f"partition {found[0].name}", commands)
     is_endless = not asked or any(each.at_most_ms is None for each in asked)
     left_ms = None if is_endless else max(each.at_most_ms or 0 for each in asked)
-    return view.item(what, said, _since(found), asked, left_ms, f"without end, {why}" if is_endless else "")
+    return view.item(
+        what, said, _since(found), asked, left_ms, f"at no fixed time: it waits {why}" if is_endless else ""
+    )
 
 
 def _loading(view: PendingView, group: str, count: int) -> Pending:
@@ -168,7 +170,9 @@ def _loading(view: PendingView, group: str, count: int) -> Pending:
     nodes = list(dict.fromkeys(copy.node for copy in copies))
     since = Position(min((copy.since for copy in copies), default=view.reading.position))
     said = f"{_count(count)} of group {group} {'has a copy that loads' if count == 1 else 'have copies that load'}."
-    ends = "without end, until the copies are whole, however long that takes; all of it is served meanwhile"
+    ends = (
+        "at no fixed time: it waits until the copies are whole, however long that takes; all of it is served meanwhile"
+    )
     commands = (
         f"topolog explain partition {shlex.quote(found[0].name)}",
         f"{_LIST} --state MOVING --group {shlex.quote(group)}",

@@ -60,7 +60,7 @@ class Pending(msgspec.Struct, frozen=True):
 
     It waits since position `since`, which `sentence` says what for, in `waits_for` whom for. `at_most_ms`: it ends
     within that; None where no time ends it, 0 where that time is over and the coordinator has yet to say so. `ends` is
-    the same in words, with the reason if it is without end. `about`: what `topolog explain` takes; `next`: at most
+    the same in words, with the reason if nothing bounds it. `about`: what `topolog explain` takes; `next`: at most
     three commands that show more or help, the best first. `is_overdue`: an exchange that waits for longer than it
     should.
     """

@@ -45,10 +45,10 @@ def _ends(row: SessionRow, deadline_ms: int | None) -> str:
     if deadline_ms is not None:
         return f"in {ago(deadline_ms)} at the latest: that is its deadline"
     if row.status is SessionStatus.QUEUED:
-        return "without end, until those before it have ended, and then itself"
+        return "at no fixed time: it waits until those before it have ended, and then itself"
     if row.paused:
-        return "without end, because it is paused"
-    return "without end, because it has no deadline: a replica that comes further is never given up"
+        return "at no fixed time, because it is paused"
+    return "at no fixed time, because it has no deadline: a replica that comes further is never given up"
 
 
 def _schedule(view: PendingView, row: ScheduleRow) -> Iterator[Pending]:

@@ -90,7 +90,7 @@ class PendingView:
         endless = [each.node for each in asked if each.at_most_ms is None]
         if endless:
             why = f"{listed(endless)} must answer or be removed, for {_it(endless)} not fence {_self(endless)}"
-            return self.item(what, sentence, position, asked, None, f"without end, because {why}")
+            return self.item(what, sentence, position, asked, None, f"at no fixed time, because {why}")
         left_ms = max((each.at_most_ms or 0 for each in asked), default=0)
         ends = "" if asked else "now, for nobody has to be asked"
         return self.item(what, sentence, position, asked, left_ms, ends)

@@ -120,5 +120,4 @@ def _silent(each: Mapping[str, object]) -> Iterator[str]:
 def _wait(each: Mapping[str, object]) -> str:
     nodes = ", ".join(str(held.get("node")) for held in listed(dict(each), "waits_for"))
     waited = ago(int(str(each.get("waited_ms"))))
-    verb = "is" if each.get("at_most_ms") is None else "ends"
-    return f"{each.get('name')}  {waited}{f' for {nodes}' if nodes else ''}; {verb} {each.get('ends')}"
+    return f"{each.get('name')}  {waited}{f' for {nodes}' if nodes else ''}; ends {each.get('ends')}"

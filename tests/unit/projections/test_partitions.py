@@ -579,7 +579,7 @@ def test_an_exchange_says_what_waits_for_whom_it_was_completed_without(paused: S
     assert said["facts"]["goes on of group orders"].startswith(f"{16 - len(numbers)} partitions of group orders are")
     assert [each["node"] for each in said["waiting_for"]] == ["n1"]
     pending = {each["kind"]: each for each in get("/pending")["items"]}
-    assert pending["PAUSED"]["ends"] == "without end, until n1 is heard or removed"
+    assert pending["PAUSED"]["ends"] == "at no fixed time: it waits until n1 is heard or removed"
     assert [each["node"] for each in pending["PAUSED"]["waits_for"]] == ["n1"]
     assert pending["EXCHANGE"]["is_overdue"] is False
     passed(paused, "warn")

@@ -98,7 +98,8 @@ def check(state: State, reading: Reading, each: Pending) -> None:
     """What holds of everything that waits."""
     assert 0 <= each.since <= reading.position
     assert each.ends
-    assert (each.at_most_ms is None) == each.ends.startswith(("without end", "when", "at once")), each
+    assert (each.at_most_ms is None) == each.ends.startswith(("at no fixed time", "when", "at once")), each
+    assert pending.told(each) == f"{each.sentence} It ends {each.ends}."
     assert 1 <= len(each.next) <= 3
     assert all(command.startswith("topolog ") for command in each.next)
     if not reading.is_current:
@@ -126,7 +127,7 @@ def test_what_no_time_ends_says_why(chronicle: Chronicle, projector: Projector) 
     (found,) = [each for each in read(projector) if each.kind == "PROPOSAL"]
     assert [held.node for held in found.waits_for] == ["n2", "n1"]
     assert found.at_most_ms is None
-    assert found.ends == "without end, because n2 must answer or be removed, for it does not fence itself"
+    assert found.ends == "at no fixed time, because n2 must answer or be removed, for it does not fence itself"
     assert [(held.at_most_ms or 0) <= FENCE_MS + 5_000 for held in found.waits_for] == [True, True]
 
 

@@ -155,11 +155,6 @@ def dropping(name: str, kind: ObjectKind) -> Request:
     return change(drop(name, kind))
 
 
-def group(name: str = "new", **fields: object) -> Request:
-    fields = dict.fromkeys(GroupAlterationRequested.__struct_fields__[5:]) | fields
-    return GroupAlterationRequested(new_id(), *FOR_PEOPLE, name, **fields)  # type: ignore[arg-type]
-
-
 def joining(*types: ObjectType) -> Request:
     return join_request(joiner("n9", types=tuple(DeclaredType(each, 0) for each in types)))
 
@@ -186,7 +181,11 @@ ASKED: tuple[tuple[str, Operation, Callable[[Busy], Request]], ...] = (
     ("a change is cancelled", Operation.REVOKE, lambda found: cancellation(found.position)),
     ("it is said what was deleted", Operation.RUN, lambda found: deletions("n1", found.position)),
     ("a group is created", Operation.GROUP, lambda _: creation("new")),
-    ("a group is altered", Operation.GROUP, lambda _: group("orders", backups=2)),
+    (
+        "a group is altered",
+        Operation.GROUP,
+        lambda _: GroupAlterationRequested(new_id(), *FOR_PEOPLE, "orders", backups=2),
+    ),
     ("a group is dropped", Operation.GROUP, lambda _: GroupDropRequested(new_id(), *FOR_PEOPLE, "orders")),
     ("a loss is given up", Operation.GROUP, lost),
     ("a type is proposed", Operation.TYPE, lambda _: update(ObjectType("N", {"a": "long"}))),
